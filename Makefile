@@ -1,0 +1,32 @@
+# make build   installs what is missing (Debian packages, a Python environment in build/venv) and builds
+# make demo    a cluster of 4 worker processes trains a small language model through unmodified JAX
+# make test    all tests
+SHELL := /bin/bash
+BUILD := build
+VENV  := $(BUILD)/venv
+JOBS  ?= $(shell nproc)
+SWITCHTOWER := $(BUILD)/switchtower
+
+.PHONY: build test demo bench fmt deps clean
+build: deps
+	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithAssert > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
+	ninja -C $(BUILD) -j $(JOBS)
+
+deps:
+	@tools/install_deps.sh $(VENV)
+
+test: build
+	tools/run_tests.sh $(BUILD) $(VENV)
+
+demo: build
+	$(SWITCHTOWER) run --slices 2 --hosts 2 --devices 2 --stats -- \
+	  $(VENV)/bin/python examples/train_lm.py --steps 200 --picture $(BUILD)/loss.png
+
+bench: build
+	$(VENV)/bin/python bench/dispatch.py --switchtower $(SWITCHTOWER)
+
+fmt:
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,49 @@
+#include "cli/cluster_summary.h"
+
+#include <future>
+
+#include <fmt/format.h>
+
+namespace switchtower {
+namespace {
+
+std::string Bytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace
+
+std::string FormatSummary(const ControllerSnapshot& snapshot) {
+  std::string text;
+  std::vector<HomeSnapshot> homes = snapshot.ended;
+  homes.insert(homes.end(), snapshot.homes.begin(), snapshot.homes.end());
+  for (const HomeSnapshot& home : homes) {
+    text += fmt::format("{} launches, {} transfers, {} puts and {} reads were sequenced\n", home.launches, home.transfers,
+                        home.puts, home.reads);
+    text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "worker", "executions", "collectives",
+                        "in memory", "shared mem", "tcp", "put", "read");
+    for (const WorkerSnapshot& worker : home.workers) {
+      const WorkerStats& stats = worker.stats;
+      text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", worker.name, stats.launches,
+                          stats.collectives, Bytes(stats.bytes_in_memory), Bytes(stats.bytes_shared_memory),
+                          Bytes(stats.bytes_tcp), Bytes(stats.bytes_put), Bytes(stats.bytes_read));
+    }
+  }
+  return text;
+}
+
+std::string SummaryOf(ControllerIntrospection& controller) {
+  auto promise = std::make_shared<std::promise<ControllerSnapshot>>();
+  std::future<ControllerSnapshot> snapshot = promise->get_future();
+  controller.Snapshot([promise](ControllerSnapshot value) { promise->set_value(std::move(value)); });
+  return FormatSummary(snapshot.get());
+}
+
+}  // namespace switchtower

@@ -1,0 +1,115 @@
+#include "cli/flags.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/up_command.h"
+
+namespace switchtower {
+
+std::string BothSpellings(const std::string& name) {
+  std::string dashes = name, underscores = name;
+  std::replace(dashes.begin(), dashes.end(), '_', '-');
+  std::replace(underscores.begin(), underscores.end(), '-', '_');
+  return dashes == underscores ? "--" + name : "--" + dashes + ",--" + underscores;
+}
+
+void LogFlags::AddTo(CLI::App* app) {
+  AddFlag(app, "log-level", level, "what is logged")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  AddFlag(app, "log-file", file, "log to this file; warnings and errors go to stderr too");
+}
+
+void LogFlags::Init(const std::string& role) const {
+  const std::vector<std::string> names{"trace", "debug", "info", "warn", "error"};
+  const auto index = std::find(names.begin(), names.end(), level) - names.begin();
+  InitLog(role, static_cast<LogLevel>(index), file);
+}
+
+int Fail(const absl::Status& status) {
+  fmt::print(stderr, "switchtower: {}\n", std::string(status.message()));
+  return 1;
+}
+
+void BlockStopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+void WaitForStopSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  int signal = 0;
+  sigwait(&set, &signal);
+}
+
+void RequestStop() { kill(getpid(), SIGTERM); }
+
+namespace {
+
+struct UpFlags {
+  LocalClusterOptions cluster;
+  std::vector<std::string> command;
+  std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto";
+  int64_t device_memory = 0;
+  bool stats = false;
+
+  void AddTo(CLI::App* app) {
+    AddFlag(app, "slices", cluster.slices, "slices: sets of devices with a fast interconnect")->check(CLI::Range(1, 1024));
+    AddFlag(app, "hosts", cluster.hosts, "worker processes of a slice")->check(CLI::Range(1, 1024));
+    AddFlag(app, "devices", cluster.devices, "devices of a worker")->check(CLI::Range(1, 1024));
+    AddFlag(app, "pjrt-plugin", cluster.pjrt_plugin, "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
+    AddFlag(app, "log-dir", cluster.log_dir, "folder for a log of each role");
+    AddFlag(app, "log-level", cluster.log_level, "what is logged")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+    AddFlag(app, "virtual_slices", virtual_slices, "slices that the proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all");
+    AddFlag(app, "platform-name", platform_name, "the platform that clients see; default: the engine's");
+    AddFlag(app, "compile-cache-dir", cache_dir, "folder of compiled programs; `default` is below the user's cache folder, `none` keeps nothing");
+    AddFlag(app, "transport", transport, "between workers: auto (shared memory on one host, else TCP), shm or tcp")
+        ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+    AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
+        ->check(CLI::NonNegativeNumber);
+    app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
+  }
+  LocalClusterOptions Options() {
+    LocalClusterOptions options = cluster;
+    if (!virtual_slices.empty()) options.proxy_flags.push_back("--virtual_slices=" + virtual_slices);
+    if (!platform_name.empty()) options.proxy_flags.push_back("--platform-name=" + platform_name);
+    options.proxy_flags.push_back("--compile-cache-dir=" + cache_dir);
+    options.proxy_flags.push_back(fmt::format("--device-memory={}", device_memory));
+    if (stats) options.proxy_flags.push_back("--stats");
+    options.worker_flags.push_back("--transport=" + transport);
+    if (options.log_level.empty()) options.log_level = options.log_dir.empty() ? "warn" : "info";
+    return options;
+  }
+};
+
+}  // namespace
+
+void AddUpCommands(CLI::App& app, RoleMain& run) {
+  auto flags = std::make_shared<UpFlags>();
+  CLI::App* up = app.add_subcommand("up", "run a cluster on this machine until Ctrl-C");
+  flags->AddTo(up);
+  AddFlag(up, "port", flags->cluster.port, "where clients connect; 0 picks a free port")->check(CLI::Range(0, 65535));
+  up->callback([flags, &run] { run = [flags] { return UpCommand(flags->Options()); }; });
+
+  auto run_flags = std::make_shared<UpFlags>();
+  run_flags->cluster.port = 0;
+  CLI::App* one = app.add_subcommand("run", "run one command with a cluster of its own: switchtower run --hosts 2 -- python train.py");
+  run_flags->AddTo(one);
+  one->add_option("command", run_flags->command, "the command and its arguments, after --")->required();
+  one->positionals_at_end();
+  one->callback(
+      [run_flags, &run] { run = [run_flags] { return RunCommand(run_flags->Options(), run_flags->command); }; });
+}
+
+}  // namespace switchtower

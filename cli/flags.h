@@ -1,0 +1,48 @@
+// Command-line flags of the roles. `-` and `_` are the same in a flag's name: the closed product spells its
+// flags with `_`.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/local_cluster.h"
+
+namespace switchtower {
+
+// "--server_port,--server-port" for "server_port".
+std::string BothSpellings(const std::string& name);
+
+template <typename T>
+CLI::Option* AddFlag(CLI::App* app, const std::string& name, T& value, const std::string& help) {
+  CLI::Option* option = app->add_option(BothSpellings(name), value, help);
+  option->capture_default_str();
+  return option;
+}
+
+struct LogFlags {
+  std::string level = "warn";
+  std::string file;
+  void AddTo(CLI::App* app);
+  void Init(const std::string& role) const;
+};
+
+// Each adds a subcommand whose callback stores what to run in `run`.
+using RoleMain = std::function<int()>;
+void AddUpCommands(CLI::App& app, RoleMain& run);
+void AddResourceManager(CLI::App& app, RoleMain& run);
+void AddProxy(CLI::App& app, RoleMain& run);
+void AddWorker(CLI::App& app, RoleMain& run);
+void AddCompiler(CLI::App& app, RoleMain& run);
+void AddProbe(CLI::App& app, RoleMain& run);
+
+// For a role's main: says `status` on stderr and gives the exit code.
+int Fail(const absl::Status& status);
+// Waits for SIGINT or SIGTERM (blocked by BlockStopSignals before any thread started), or for Stop().
+void BlockStopSignals();
+void WaitForStopSignal();
+// Makes WaitForStopSignal return; from any thread.
+void RequestStop();
+
+}  // namespace switchtower

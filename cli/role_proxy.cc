@@ -1,0 +1,144 @@
+// A proxy: the door for clients and the controller of their sessions.
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/net/event_loop.h"
+#include "base/status_macros.h"
+#include "cli/cluster_summary.h"
+#include "cli/device_type_probe.h"
+#include "cli/flags.h"
+#include "cli/locations.h"
+#include "compiler/caching_compile_service.h"
+#include "compiler/compiler_client.h"
+#include "compiler/program_cache.h"
+#include "compiler/program_key.h"
+#include "controller/cluster/socket_worker_channel.h"
+#include "controller/sessions/controller_impl.h"
+#include "frontdoor/front_door.h"
+#include "resource_manager/cluster_table.h"
+#include "resource_manager/resource_manager_client.h"
+
+namespace switchtower {
+namespace {
+
+struct Flags {
+  std::string manager;
+  std::string bind = "127.0.0.1";
+  int port = 29000;
+  std::string pjrt_plugin;
+  std::string virtual_slices;
+  std::string platform_name;
+  std::string cache_dir = "default";
+  std::string shared_upload_dir;
+  int64_t device_memory = 0;
+  int connect_timeout_s = 600;
+  int compile_timeout_s = 1800;
+  bool stats = false;
+  LogFlags log;
+};
+
+absl::StatusOr<std::unique_ptr<CompileService>> MakeCompiler(const Flags& flags) {
+  std::unique_ptr<ProgramCache> cache;
+  ProgramCache::Options cache_options;
+  cache_options.folder = flags.cache_dir == "default" ? ProgramCache::DefaultFolder() : flags.cache_dir;
+  if (flags.cache_dir != "none" && !cache_options.folder.empty()) {
+    ASSIGN_OR_RETURN(cache, ProgramCache::Open(cache_options));
+  }
+  CompilerClient::Options client_options;
+  client_options.command = {BinaryPath(), "compiler", "--pjrt-plugin", flags.pjrt_plugin};
+  client_options.timeout = std::chrono::seconds(flags.compile_timeout_s);
+  auto client = std::make_unique<CompilerClient>(std::move(client_options));
+  client->Warm();
+  CachingCompileService::Options options;
+  ASSIGN_OR_RETURN(options.compiler_version, PluginVersion(flags.pjrt_plugin));
+  return std::make_unique<CachingCompileService>(std::move(options), std::move(client), std::move(cache));
+}
+
+absl::Status Serve(Flags flags) {
+  if (flags.pjrt_plugin.empty()) {
+    ASSIGN_OR_RETURN(flags.pjrt_plugin, DefaultPjrtPlugin());
+  }
+  RETURN_IF_ERROR(ParseSliceTypes(flags.virtual_slices).status());
+  ASSIGN_OR_RETURN(const DeviceType device_type, ProbeDeviceTypeInChild(flags.pjrt_plugin));
+  ASSIGN_OR_RETURN(std::unique_ptr<CompileService> compiler, MakeCompiler(flags));
+  ASSIGN_OR_RETURN(auto manager,
+                   ResourceManagerClient::Connect(flags.manager, std::chrono::seconds(flags.connect_timeout_s),
+                                                  [](absl::Status status) {
+                                                    LogError("{}; this proxy ends", std::string(status.message()));
+                                                    RequestStop();
+                                                  }));
+  ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> timers, EventLoop::Create("timers"));
+  ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> sockets, EventLoop::Create("workers"));
+  SocketConnector::Options connector_options;
+  connector_options.loop = sockets.get();
+  connector_options.cluster_id = manager->cluster_id();
+  connector_options.controller = fmt::format("proxy pid {}", getpid());
+  SocketConnector connector(std::move(connector_options));
+  ThreadPool pool("controller", 4);
+
+  ControllerImpl::Options options;
+  options.pool = &pool;
+  options.resource_manager = manager.get();
+  options.compiler = compiler.get();
+  options.connector = &connector;
+  options.name = fmt::format("proxy at port {}", flags.port);
+  options.virtual_slices = flags.virtual_slices;
+  options.platform_name = flags.platform_name;
+  options.platform_version = fmt::format("switchtower {}", SWITCHTOWER_VERSION);
+  options.device_memory = flags.device_memory;
+  options.device_types = {device_type};
+  options.run_after = [&timers](std::chrono::milliseconds delay, Task task) { timers->RunAfter(delay, std::move(task)); };
+  ControllerImpl controller(std::move(options));
+
+  FrontDoorOptions door_options;
+  door_options.host = flags.bind;
+  door_options.port = flags.port;
+  door_options.shared_upload_dir = flags.shared_upload_dir;
+  ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
+  fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind, door->port());
+  std::fflush(stdout);
+
+  WaitForStopSignal();
+  if (flags.stats) fmt::print(stderr, "{}", SummaryOf(controller));
+  door->Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddProxy(CLI::App& app, RoleMain& run) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* role = app.add_subcommand("proxy", "where JAX clients connect; plans and orders what the workers do");
+  AddFlag(role, "resource_manager_address", flags->manager, "HOST:PORT of the resource manager; tried again until it answers")
+      ->required();
+  AddFlag(role, "server_port", flags->port, "where clients connect; 0 picks a free port")->check(CLI::Range(0, 65535));
+  AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
+  AddFlag(role, "pjrt-plugin", flags->pjrt_plugin, "PJRT plug-in (.so) that compiles, the workers' own; default: the CPU plug-in");
+  AddFlag(role, "virtual_slices", flags->virtual_slices,
+          "slices that this proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all that nobody holds");
+  AddFlag(role, "platform-name", flags->platform_name, "the platform that clients see; default: the engine's");
+  AddFlag(role, "compile-cache-dir", flags->cache_dir,
+          "folder of compiled programs, private to this user; `default` is below the user's cache folder, `none` keeps nothing");
+  AddFlag(role, "compile-timeout", flags->compile_timeout_s, "seconds after which a compile is given up")
+      ->check(CLI::Range(1, 1000000));
+  AddFlag(role, "shared-upload-dir", flags->shared_upload_dir,
+          "folder where clients on this host may leave large uploads; empty: none");
+  AddFlag(role, "device-memory", flags->device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
+      ->check(CLI::NonNegativeNumber);
+  AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
+      ->check(CLI::Range(1, 1000000));
+  role->add_flag("--stats", flags->stats, "at the end, print how many launches and bytes went where");
+  flags->log.AddTo(role);
+  role->callback([flags, &run] {
+    run = [flags] {
+      BlockStopSignals();
+      flags->log.Init("proxy");
+      const absl::Status status = Serve(*flags);
+      return status.ok() ? 0 : Fail(status);
+    };
+  });
+}
+
+}  // namespace switchtower

@@ -1,0 +1,31 @@
+# Helpers for the build: one library a folder, unit tests beside the code.
+
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(GTest CONFIG REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+
+# st_library(NAME st_foo SRCS a.cc DEPS st_base)
+function(st_library)
+  cmake_parse_arguments(A "" "NAME" "SRCS;DEPS" ${ARGN})
+  if(A_SRCS)
+    add_library(${A_NAME} STATIC ${A_SRCS})
+    target_include_directories(${A_NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${A_NAME} PUBLIC ${A_DEPS})
+  else()
+    add_library(${A_NAME} INTERFACE)
+    target_include_directories(${A_NAME} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${A_NAME} INTERFACE ${A_DEPS})
+  endif()
+endfunction()
+
+# st_test(NAME foo_test SRCS foo_test.cc DEPS st_foo): a GoogleTest binary run by ctest.
+function(st_test)
+  cmake_parse_arguments(A "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${A_NAME} ${A_SRCS})
+  target_link_libraries(${A_NAME} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${A_NAME} COMMAND ${A_NAME})
+  set_tests_properties(${A_NAME} PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

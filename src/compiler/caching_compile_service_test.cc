@@ -1,0 +1,171 @@
+#include "compiler/caching_compile_service.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "compiler/testing_programs.h"
+
+namespace switchtower {
+namespace {
+
+using Result = absl::StatusOr<std::shared_ptr<const CompiledProgram>>;
+
+// Keeps requests until the test answers them.
+class FakeCompiler : public ProgramCompiler {
+ public:
+  void Compile(const ProgramId& id, CompileRequest request, Done done) override {
+    {
+      MutexLock lock(mutex_);
+      if (!stopped_) {
+        calls_.push_back({id, std::move(done)});
+        arrived_.NotifyAll();
+        return;
+      }
+    }
+    done(absl::CancelledError("stopped"));
+  }
+  void Stop() override {
+    {
+      MutexLock lock(mutex_);
+      stopped_ = true;
+    }
+    std::vector<Call> calls = Take();
+    for (Call& call : calls) call.done(absl::CancelledError("stopped"));
+  }
+  // Waits for a request and answers it.
+  void Answer(bool ok) {
+    std::vector<Call> calls;
+    while (calls.empty()) {
+      {
+        MutexLock lock(mutex_);
+        while (calls_.empty()) arrived_.Wait(mutex_);
+      }
+      calls = Take();
+    }
+    ++answered;
+    for (Call& call : calls) {
+      if (ok) {
+        call.done(std::make_shared<const CompiledProgram>(TestProgram(call.id.hash)));
+      } else {
+        call.done(absl::InvalidArgumentError("bad program"));
+      }
+    }
+  }
+  int answered = 0;
+
+ private:
+  struct Call {
+    ProgramId id;
+    Done done;
+  };
+  std::vector<Call> Take() {
+    MutexLock lock(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+  Mutex mutex_;
+  CondVar arrived_;
+  std::vector<Call> calls_ GUARDED_BY(mutex_);
+  bool stopped_ GUARDED_BY(mutex_) = false;
+};
+
+struct Fixture {
+  explicit Fixture(std::unique_ptr<ProgramCache> cache = nullptr, uint64_t memory = 1 << 20) {
+    auto fake = std::make_unique<FakeCompiler>();
+    compiler = fake.get();
+    CachingCompileService::Options options;
+    options.memory_bytes_max = memory;
+    service = std::make_unique<CachingCompileService>(options, std::move(fake), std::move(cache));
+  }
+  std::future<Result> Start(const std::string& module, int partitions = 1, int64_t first_device = 0) {
+    auto promise = std::make_shared<std::promise<Result>>();
+    service->Compile({module, TestOptions(partitions, first_device).SerializeAsString(), DeviceType{}},
+                     [promise](Result result) { promise->set_value(std::move(result)); });
+    return promise->get_future();
+  }
+  FakeCompiler* compiler;
+  std::unique_ptr<CachingCompileService> service;
+};
+
+TEST(CachingCompileServiceTest, CompilesOnceForEqualPrograms) {
+  Fixture f;
+  auto first = f.Start("m", 2, 0);
+  auto second = f.Start("m", 2, 4);  // on other devices: the same program
+  while (f.service->stats().joined < 1) std::this_thread::yield();
+  f.compiler->Answer(true);
+  const Result a = first.get(), b = second.get();
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(*a, *b);
+  const Result c = f.Start("m", 2).get();
+  ASSERT_TRUE(c.ok());
+  EXPECT_EQ(*a, *c);
+  EXPECT_EQ(f.compiler->answered, 1);
+  EXPECT_EQ(f.service->stats().memory_hits, 1u);
+}
+
+TEST(CachingCompileServiceTest, AnErrorIsntRemembered) {
+  Fixture f;
+  auto first = f.Start("m");
+  f.compiler->Answer(false);
+  EXPECT_FALSE(first.get().ok());
+  auto second = f.Start("m");
+  f.compiler->Answer(true);
+  EXPECT_TRUE(second.get().ok());
+}
+
+TEST(CachingCompileServiceTest, BadOptionsDontReachTheCompiler) {
+  Fixture f;
+  EXPECT_EQ(f.Start("m", 4000).get().status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(CachingCompileServiceTest, MemoryIsBounded) {
+  Fixture f(nullptr, 14'000);  // two programs
+  for (const char* module : {"a", "b", "c"}) {
+    auto result = f.Start(module);
+    f.compiler->Answer(true);
+    ASSERT_TRUE(result.get().ok());
+  }
+  EXPECT_LE(f.service->stats().memory_bytes, 14'000u);
+  EXPECT_TRUE(f.Start("c").get().ok());
+  auto evicted = f.Start("a");
+  f.compiler->Answer(true);
+  EXPECT_TRUE(evicted.get().ok());
+  EXPECT_EQ(f.compiler->answered, 4);
+}
+
+TEST(CachingCompileServiceTest, FindsOnDiskWhatAnotherCompiled) {
+  namespace fs = std::filesystem;
+  std::string name = (fs::temp_directory_path() / "compile_service_XXXXXX").string();
+  const std::string root = mkdtemp(name.data());
+  {
+    Fixture f(*ProgramCache::Open({root}));
+    auto result = f.Start("m");
+    f.compiler->Answer(true);
+    ASSERT_TRUE(result.get().ok());
+  }  // the destructor writes what is still to be written
+  {
+    Fixture f(*ProgramCache::Open({root}));
+    EXPECT_TRUE(f.Start("m").get().ok());
+    EXPECT_EQ(f.compiler->answered, 0);
+    EXPECT_EQ(f.service->stats().disk_hits, 1u);
+  }
+  fs::remove_all(root);
+}
+
+TEST(CachingCompileServiceTest, TheEndAnswersEverybody) {
+  std::future<Result> result;
+  {
+    Fixture f;
+    result = f.Start("m");
+  }
+  EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace switchtower

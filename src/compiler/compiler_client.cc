@@ -1,0 +1,234 @@
+#include "compiler/compiler_client.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/strand.h"
+#include "compiler/compiler_process.h"
+#include "compiler/compile_error.h"
+#include "compiler/frame_io.h"
+#include "compiler/program_proto.h"
+
+namespace switchtower {
+namespace {
+
+int SlotsOf(const CompilerClient::Options& options) {
+  if (options.max_children > 0) return options.max_children;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 16);
+}
+
+bool IsNameByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> ReadAnswer(const std::string& bytes, const ProgramId& id) {
+  compiler::CompileAnswer answer;
+  if (!answer.ParseFromString(bytes)) {
+    return absl::FailedPreconditionError("the compiler's answer can't be read");
+  }
+  if (answer.code() != 0) {
+    return absl::Status(static_cast<absl::StatusCode>(answer.code()), answer.message());
+  }
+  ASSIGN_OR_RETURN(CompiledProgram program, FromProto(std::move(*answer.mutable_program())));
+  if (program.id != id) return absl::FailedPreconditionError("the compiler answered for another program");
+  return std::make_shared<const CompiledProgram>(std::move(program));
+}
+
+}  // namespace
+
+std::string GuessProgramName(std::string_view module) {
+  // jax's names begin so; both MLIR text ("@jit_f") and bytecode ("\0jit_f\0") hold them in one piece.
+  for (std::string_view prefix : {"jit_", "pmap_", "xla_"}) {
+    for (size_t at = module.find(prefix); at != std::string_view::npos; at = module.find(prefix, at + 1)) {
+      if (at > 0 && IsNameByte(module[at - 1])) continue;
+      size_t end = at;
+      while (end < module.size() && end - at < 100 && IsNameByte(module[end])) ++end;
+      return std::string(module.substr(at, end - at));
+    }
+  }
+  return fmt::format("a program of {} bytes", module.size());
+}
+
+CompilerClient::CompilerClient(Options options)
+    : options_(std::move(options)),
+      max_slots_(SlotsOf(options_)),
+      stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(stop_event_.valid());
+  CHECK(!options_.command.empty());
+}
+
+CompilerClient::~CompilerClient() { Stop(); }
+
+void CompilerClient::Compile(const ProgramId& id, CompileRequest request, Done done) {
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) {
+      refused = absl::CancelledError("the compiler is shutting down");
+    } else if (jobs_.size() >= options_.max_waiting) {
+      refused = absl::ResourceExhaustedError(fmt::format("{} programs wait to be compiled already", jobs_.size()));
+    } else {
+      jobs_.push_back(Job{id, std::move(request), std::move(done)});
+      StartSlotIfNeeded();
+      wake_.NotifyOne();
+    }
+  }
+  if (!refused.ok()) done(refused);
+}
+
+void CompilerClient::Warm() {
+  MutexLock lock(mutex_);
+  warm_ = true;
+  if (live_slots_ == 0 && !stopping_) {
+    ++live_slots_;
+    threads_.emplace_back([this] { RunSlot(); });
+  }
+}
+
+void CompilerClient::Stop() {
+  std::vector<std::thread> threads;
+  std::deque<Job> unstarted;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    threads.swap(threads_);
+    unstarted.swap(jobs_);
+    wake_.NotifyAll();
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(stop_event_.get(), &one, sizeof(one));
+  for (Job& job : unstarted) job.done(absl::CancelledError("the compiler is shutting down"));
+  for (std::thread& thread : threads) thread.join();
+}
+
+CompilerClient::Stats CompilerClient::stats() {
+  MutexLock lock(mutex_);
+  Stats stats = stats_;
+  stats.waiting = jobs_.size();
+  return stats;
+}
+
+void CompilerClient::StartSlotIfNeeded() {
+  if (static_cast<size_t>(idle_slots_) >= jobs_.size() || live_slots_ >= max_slots_) return;
+  ++live_slots_;
+  threads_.emplace_back([this] { RunSlot(); });
+}
+
+void CompilerClient::RunSlot() {
+  NameThread("compiler");
+  std::unique_ptr<CompilerProcess> child;
+  bool warm_up = false;
+  bool counted_idle = false;
+  for (;;) {
+    Job job;
+    {
+      MutexLock lock(mutex_);
+      if (child == nullptr && warm_ && stats_.children == 0) warm_up = true;
+      const auto idle_since = std::chrono::steady_clock::now();
+      if (!counted_idle) ++idle_slots_;
+      counted_idle = false;
+      while (!stopping_ && jobs_.empty() && !warm_up) {
+        if (wake_.WaitFor(mutex_, options_.idle_timeout)) continue;
+        // The thread stays (it is joined by Stop), its process goes; one process is kept warm.
+        const bool idle_long = std::chrono::steady_clock::now() - idle_since >= options_.idle_timeout;
+        if (idle_long && child != nullptr && stats_.children > 1) {
+          --stats_.children;
+          child.reset();
+        }
+      }
+      --idle_slots_;
+      if (stopping_) {
+        if (child != nullptr) --stats_.children;
+        return;
+      }
+      if (!jobs_.empty()) {
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+        warm_up = false;
+        ++stats_.running;
+      }
+    }
+    const bool had_child = child != nullptr;
+    if (warm_up) {
+      warm_up = false;
+      auto started = CompilerProcess::Start(options_.command);
+      MutexLock lock(mutex_);
+      warm_ = false;
+      if (started.ok()) {
+        child = *std::move(started);
+        ++stats_.children;
+      }
+      continue;
+    }
+    auto result = RunJob(job, child);
+    {
+      MutexLock lock(mutex_);
+      --stats_.running;
+      ++(result.ok() ? stats_.compiled : stats_.failed);
+      stats_.children += static_cast<size_t>(child != nullptr) - static_cast<size_t>(had_child);
+      // Idle before the caller knows, so that its next program comes to this child and starts no other.
+      ++idle_slots_;
+      counted_idle = true;
+    }
+    job.done(result.ok() ? std::move(result) : AsCompileError(result.status()));
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(
+    Job& job, std::unique_ptr<CompilerProcess>& child) {
+  compiler::CompileCall call;
+  call.set_program_hash(job.id.hash);
+  const std::string name = GuessProgramName(job.request.module);
+  call.set_module(std::move(job.request.module));
+  call.set_options(std::move(job.request.options));
+  if (call.ByteSizeLong() > kMaxFrameBytes) {
+    return absl::ResourceExhaustedError(
+        fmt::format("{} has {} bytes, a program of more than 2 GiB can't be compiled", name, call.ByteSizeLong()));
+  }
+  const std::string message = call.SerializeAsString();
+  // A child that died while it had nothing to do says nothing about this program.
+  if (child != nullptr && !child->IsAlive()) child.reset();
+  if (child == nullptr) {
+    ASSIGN_OR_RETURN(child, CompilerProcess::Start(options_.command));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<std::string> answer = child->Exchange(message, start + options_.timeout, stop_event_.get());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (answer.ok()) {
+    auto program = ReadAnswer(*answer, job.id);
+    if (program.ok()) {
+      LogDebug("compiled {} for {} partitions in {:.3f} s", (*program)->info.name,
+               (*program)->info.num_partitions, seconds);
+    }
+    return program;
+  }
+  child.reset();
+  switch (answer.status().code()) {
+    case absl::StatusCode::kCancelled:
+      return absl::CancelledError("the compiler is shutting down");
+    case absl::StatusCode::kDeadlineExceeded:
+      LogWarn("compiling {} took longer than {} s, its compiler was ended", name, options_.timeout.count() / 1000);
+      return absl::DeadlineExceededError(
+          fmt::format("compiling {} took longer than {} s and was given up", name,
+                      static_cast<double>(options_.timeout.count()) / 1000));
+    default:
+      break;
+  }
+  const std::string how(answer.status().message().data(), answer.status().message().size());
+  LogWarn("the compiler ended while compiling {}, {}", name, how);
+  {
+    MutexLock lock(mutex_);
+    ++stats_.crashed;
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("the compiler ended ({}) while compiling {}; this program can't be compiled", how, name));
+}
+
+}  // namespace switchtower

@@ -1,0 +1,33 @@
+// Posts to a strand that may be gone by then: what callbacks from elsewhere hold instead of the strand.
+//
+// Threads:  all methods from any thread. Detach waits for a Post in progress, never for tasks.
+// Lifetime: shared; the strand's owner calls Detach before it stops the strand.
+#pragma once
+
+#include <memory>
+
+#include "base/mutex.h"
+#include "base/strand.h"
+
+namespace switchtower {
+
+class Poster {
+ public:
+  explicit Poster(Strand& strand) : strand_(&strand) {}
+
+  // False, and the task is dropped, once detached.
+  bool Post(Task task) {
+    MutexLock lock(mutex_);
+    return strand_ != nullptr && strand_->Post(std::move(task));
+  }
+  void Detach() {
+    MutexLock lock(mutex_);
+    strand_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  Strand* strand_ GUARDED_BY(mutex_);
+};
+
+}  // namespace switchtower

@@ -1,0 +1,86 @@
+// Who holds how much memory of each device, and whether an operation's results still fit (S-5).
+//
+// A charge is taken when an operation is admitted, before anything is sent, for all devices at once. It is given
+// back when the array was deleted AND every launch that was sent before that has ended, since those may still
+// use it. Names of one buffer (bindings) share its charge.
+//
+// Place:    controller/schedule; knows no commands. Off (limit 0) it does nothing and costs nothing.
+// Threads:  the home strand.
+// Errors:   RESOURCE_EXHAUSTED saying what was asked, what is free and who holds the rest.
+// Invariants: M-1 on no device do charges exceed the limit.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "controller/cluster/place.h"
+#include "types/ids.h"
+
+namespace switchtower {
+
+class AdmissionLedger {
+ public:
+  explicit AdmissionLedger(int64_t bytes_per_device) : limit_(bytes_per_device) {}
+  ~AdmissionLedger();
+
+  bool enabled() const { return limit_ > 0; }
+
+  struct Need {
+    Place place;
+    int64_t bytes = 0;
+  };
+  enum class Verdict { kFits, kWait, kNever };
+  // kWait: it will fit once what is under way has ended; kNever: nothing is under way that could make room.
+  // `donated` are arrays whose memory the operation takes over, where no other array shares it.
+  Verdict Ask(SessionId session, const std::vector<Need>& needs, const std::vector<ArrayId>& donated,
+              bool anything_in_flight) const;
+  // The sentence for kNever.
+  absl::Status Explain(SessionId session, const std::string& what, const std::vector<Need>& needs,
+                       const std::function<std::string(const Place&)>& name_place) const;
+
+  // Charges of one operation that end with the returned token (temporaries of a launch).
+  using Token = std::shared_ptr<void>;
+  Token ChargeWhile(SessionId session, const std::vector<Need>& needs);
+  void ChargeArray(ArrayKey array, const std::vector<Need>& needs);
+  // `to` at `place` shares the charge of `from` there.
+  void Bind(ArrayKey from, ArrayKey to, const Place& place);
+  // The array's memory goes over to a launch that was just admitted.
+  void Donate(ArrayKey array) { arrays_.erase(array); }
+  // Gives the array's charges back once all launches up to `last_sent` ended.
+  void Delete(ArrayKey array, LaunchId last_sent);
+  // All launches before `oldest_running` (all sent ones, if none runs) have ended.
+  void Ended(bool any_running, LaunchId oldest_running);
+  void DropSession(SessionId session, LaunchId last_sent);
+  // The devices of a lost worker are empty.
+  void DropSeat(int32_t seat);
+
+  int64_t used(const Place& place) const;
+
+ private:
+  struct Charge;
+  using ChargePtr = std::shared_ptr<Charge>;
+  ChargePtr Make(SessionId session, const Need& need);
+  int64_t Held(SessionId session, const Place& place) const;
+
+  struct DeviceUse {
+    int64_t total = 0;
+    absl::flat_hash_map<SessionId, int64_t> by_session;
+  };
+  struct Deferred {
+    LaunchId after;
+    std::vector<std::pair<Place, ChargePtr>> charges;
+  };
+  const int64_t limit_;
+  absl::flat_hash_map<Place, DeviceUse> devices_;
+  absl::flat_hash_map<ArrayKey, std::vector<std::pair<Place, ChargePtr>>> arrays_;
+  std::deque<Deferred> deferred_;
+};
+
+}  // namespace switchtower

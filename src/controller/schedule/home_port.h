@@ -1,0 +1,42 @@
+// Where a session hands its operations to the sequencer of its lease.
+//
+// Threads:  Submit and EndSession from any thread; operations of one thread keep their order.
+// Lifetime: shared; once the home is gone operations are dropped. Sessions are closed before that, which
+//           answers everything that waits.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "controller/cluster/loss_ledger.h"
+#include "controller/cluster/poster.h"
+#include "controller/schedule/sequencer.h"
+
+namespace switchtower {
+
+class HomePort {
+ public:
+  HomePort(std::shared_ptr<Poster> poster, Sequencer& sequencer, std::shared_ptr<const LossLedger> losses)
+      : poster_(std::move(poster)), sequencer_(sequencer), losses_(std::move(losses)) {}
+
+  void AddSession(SessionId session, std::string peer, std::shared_ptr<SessionFlow> flow) {
+    poster_->Post([this, session, peer = std::move(peer), flow = std::move(flow)]() mutable {
+      sequencer_.AddSession(session, std::move(peer), std::move(flow));
+    });
+  }
+  // Tasks run only while the home lives, and it outlives no port's tasks: `this` is kept by the home.
+  void Submit(Op op) {
+    poster_->Post([this, op = std::move(op)]() mutable { sequencer_.Take(std::move(op)); });
+  }
+  void EndSession(SessionId session, absl::Status reason) {
+    poster_->Post([this, session, reason = std::move(reason)] { sequencer_.EndSession(session, reason); });
+  }
+  const std::shared_ptr<const LossLedger>& losses() const { return losses_; }
+
+ private:
+  const std::shared_ptr<Poster> poster_;
+  Sequencer& sequencer_;  // used on the home strand only
+  const std::shared_ptr<const LossLedger> losses_;
+};
+
+}  // namespace switchtower

@@ -1,0 +1,72 @@
+// Launches that were sent and haven't ended on all of their workers, and transfers that may still be waiting.
+//
+// Place:    controller/schedule.
+// Threads:  the home strand.
+// Invariants: I-1 each launch ends exactly once: when every worker's watermark has passed it or the worker is
+//           lost. I-2 the first failure of a launch is told to its other workers, once.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "controller/schedule/admission_ledger.h"
+#include "controller/schedule/gang_table.h"
+#include "controller/schedule/ops.h"
+
+namespace switchtower {
+
+struct LaunchRecord {
+  SessionId session;
+  uint64_t user_context = 0;
+  PlacedProgramPtr program;
+  GangPtr gang;
+  int remaining = 0;         // workers that haven't ended it
+  absl::Status error;        // first cause
+  Callback<absl::Status> on_status;
+  AdmissionLedger::Token temporaries;
+};
+
+class InFlightTable {
+ public:
+  using OnEnd = std::function<void(LaunchId, LaunchRecord)>;
+  explicit InFlightTable(OnEnd on_end) : on_end_(std::move(on_end)) {}
+
+  void Add(LaunchId id, LaunchRecord record);
+  // A transfer is remembered until its destination is deleted: its end isn't reported.
+  void AddTransfer(LaunchId id, ArrayKey destination, std::vector<WorkerLinkPtr> links);
+  void DropTransfer(ArrayKey destination) { transfers_.erase(destination); }
+
+  void Completed(const WorkerLinkPtr& link, LaunchId watermark);
+  // Null if it isn't (or no longer) in flight.
+  LaunchRecord* Find(LaunchId id);
+  // Tells all workers of the launch but `except`. The first cause stays.
+  void Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause);
+  void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
+  void FailSession(SessionId session, const absl::Status& cause);
+
+  bool empty() const { return launches_.empty(); }
+  size_t size() const { return launches_.size(); }
+  LaunchId oldest() const { return launches_.begin()->first; }
+
+ private:
+  struct Transfer {
+    LaunchId id;
+    std::vector<WorkerLinkPtr> links;
+  };
+  void EndedOn(LaunchId id);
+  static void Cancel(LaunchId id, const std::vector<WorkerLinkPtr>& links, const WorkerLink* except,
+                     const absl::Status& cause);
+
+  const OnEnd on_end_;
+  std::map<LaunchId, LaunchRecord> launches_;
+  absl::flat_hash_map<const WorkerLink*, std::deque<LaunchId>> by_worker_;  // in the order sent
+  absl::flat_hash_map<ArrayKey, std::vector<Transfer>> transfers_;
+};
+
+}  // namespace switchtower

@@ -1,0 +1,110 @@
+// The one order of all operations on the slices of a lease (S-3): takes the sessions' operations, decides which
+// goes next, numbers launches and sends commands.
+//
+//   session strands --Take--> queue of each session --policy, admission--> dispatcher --> workers
+//                                                                 events <-----------------'
+//
+// In a cluster that is well and has room an operation is sent the moment it is taken; queues only fill while
+// seats have never had a worker or memory is short.
+//
+// Place:    controller/schedule; one for each lease that this proxy is the home of.
+// Threads:  everything on the home strand.
+// Lifetime: Stop() fails what is pending and closes the workers' channels.
+// Errors:   DATA_LOSS for what touches a lost worker, RESOURCE_EXHAUSTED for what can never fit.
+// Invariants: I-2 one order for all devices: commands leave in the order of their LaunchIds. I-8 memory is
+//           admitted in that order and for a whole gang. S-5 a delete is never stuck behind what waits for
+//           memory, unless that uses the array.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "controller/api/snapshot.h"
+#include "controller/cluster/cluster_view.h"
+#include "controller/schedule/admission_ledger.h"
+#include "controller/schedule/dispatcher.h"
+#include "controller/schedule/error_contexts.h"
+#include "controller/schedule/in_flight_table.h"
+#include "controller/schedule/launch_policy.h"
+#include "controller/schedule/ops.h"
+#include "controller/schedule/request_table.h"
+#include "controller/schedule/session_flow.h"
+
+namespace switchtower {
+
+class Sequencer : private ClusterView::Observer {
+ public:
+  struct Options {
+    WorkerConnector* connector = nullptr;
+    std::function<void(WorkerId)> unreachable;  // tells the resource manager
+    std::shared_ptr<Poster> poster;             // of the home strand
+    std::shared_ptr<LossLedger> losses;
+    int64_t device_memory = 0;                  // bytes of each device; 0: not limited
+    std::unique_ptr<LaunchPolicy> policy;       // null: FIFO
+  };
+  explicit Sequencer(Options options);
+  ~Sequencer() override;
+
+  void OnLease(SeatedLease lease) { view_.OnLease(std::move(lease)); }
+  void AddSession(SessionId session, std::string peer, std::shared_ptr<SessionFlow> flow);
+  void Take(Op op);
+  void EndSession(SessionId session, const absl::Status& reason);
+  void Stop(const absl::Status& reason);
+  HomeSnapshot Snapshot() const;
+
+ private:
+  struct QueuedOp {
+    Op op;
+    uint64_t arrival = 0;
+  };
+  struct SessionState {
+    std::string peer;
+    std::shared_ptr<SessionFlow> flow;
+    std::deque<QueuedOp> queue;
+    absl::flat_hash_map<ArrayId, int> queued_uses;  // of arrays, by queued operations
+    absl::flat_hash_map<ProgramId, int64_t> programs;  // executables that name it
+    ErrorContexts contexts;
+    uint64_t launches_sent = 0;
+    const char* waits_for = "";
+  };
+  enum class Outcome { kGone, kWaitsForWorkers, kWaitsForMemory };
+
+  void OnWorkerIn(const WorkerLinkPtr& link) override;
+  void OnWorkerLost(const WorkerLinkPtr& link, const absl::Status& cause) override;
+  void OnEvent(const WorkerLinkPtr& link, WorkerEvent event) override;
+  void OnSeatDown() override { Pump(); }
+  void OnLaunchFailed(const LaunchFailed& event);
+  void OnLaunchEnd(LaunchRecord record);
+  void AfterEnds();
+
+  Outcome TrySend(SessionState& session, Op& op);
+  void FailOp(SessionState& session, Op op, const absl::Status& cause);
+  void Enqueue(SessionState& session, Op op);
+  Op Dequeue(SessionState& session);
+  // Sends the part of a delete that no queued operation needs; what is left must wait.
+  void DeleteAhead(SessionState& session, SessionId id, Op op);
+  void CountProgram(SessionState& session, const Op& op);
+  void WrapAnswers(SessionState& session, Op& op);
+  void Pump();
+
+  const std::shared_ptr<Poster> poster_;
+  const std::unique_ptr<LaunchPolicy> policy_;
+  const std::shared_ptr<LossLedger> losses_;
+  ClusterView view_;
+  AdmissionLedger admission_;
+  InFlightTable in_flight_;
+  RequestTable requests_;
+  Dispatcher dispatcher_;
+  std::map<SessionId, SessionState> sessions_;
+  uint64_t arrivals_ = 0;
+  size_t queued_ = 0;
+  bool memory_blocked_ = false;
+  bool pumping_ = false;
+};
+
+}  // namespace switchtower

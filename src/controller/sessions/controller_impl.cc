@@ -1,0 +1,230 @@
+#include "controller/sessions/controller_impl.h"
+
+#include <functional>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "controller/sessions/session_impl.h"
+#include "controller/sessions/virtual_slices.h"
+
+namespace switchtower {
+namespace {
+
+SessionId DrawSessionId() {
+  std::random_device random;
+  return SessionId{(uint64_t{random()} << 32) | random()};
+}
+
+// Stable for a name, over builds and machines (FNV-1a).
+uint64_t PlatformId(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+bool SameType(const DeviceType& a, const DeviceType& b) {
+  return a.platform == b.platform && a.device_kind == b.device_kind && a.instruction_set == b.instruction_set;
+}
+
+}  // namespace
+
+ControllerImpl::ControllerImpl(Options options)
+    : options_(std::move(options)), strand_(*options_.pool), poster_(std::make_shared<Poster>(strand_)) {}
+
+ControllerImpl::~ControllerImpl() {
+  poster_->Detach();
+  strand_.Stop();
+  for (auto& [key, entry] : homes_) {
+    for (Opening& opening : entry.opening) opening.done(absl::CancelledError("the proxy stops"));
+  }
+  homes_.clear();
+}
+
+void ControllerImpl::OpenSession(const SessionRequest& request, OpenDone done) {
+  poster_->Post([this, request, done = std::move(done)]() mutable { Open(request, std::move(done)); });
+}
+
+void ControllerImpl::Open(SessionRequest request, OpenDone done) {
+  const uint64_t number = ++openings_;
+  const std::string& words = request.virtual_slices.empty() ? options_.virtual_slices : request.virtual_slices;
+  absl::StatusOr<std::vector<SliceRequest>> slices = ParseVirtualSlices(words);
+  if (!slices.ok()) {
+    done(slices.status());
+    return;
+  }
+  // Who asks for slices of its own has a home of its own; all others share one.
+  const std::string key = request.virtual_slices.empty() ? "" : fmt::format("{}#{}", words, number);
+  Entry& entry = homes_[key];
+  if (entry.home == nullptr) {
+    entry.slices = words;
+    entry.slices_asked = slices->size();
+    if (absl::Status status = CreateHome(key, entry, *std::move(slices), request); !status.ok()) {
+      homes_.erase(key);
+      done(std::move(status));
+      return;
+    }
+  }
+  entry.opening.push_back(Opening{number, std::move(request), std::move(done)});
+  OpenWaiting(key);
+  if (options_.run_after && !entry.opening.empty()) {
+    options_.run_after(options_.open_timeout, [this, poster = poster_, key, number] {
+      poster->Post([this, key, number] { TimeOut(key, number); });
+    });
+  }
+}
+
+absl::Status ControllerImpl::CreateHome(const std::string& key, Entry& entry, std::vector<SliceRequest> slices,
+                                        const SessionRequest& request) {
+  Home::Options home;
+  home.pool = options_.pool;
+  home.resource_manager = options_.resource_manager;
+  home.connector = options_.connector;
+  home.device_memory = options_.device_memory;
+  home.request.slices = std::move(slices);
+  home.request.owner = fmt::format("{} {}", options_.name, request.peer);
+  home.on_change = [this, poster = poster_, key](SeatedLease lease) {
+    poster->Post([this, key, lease = std::move(lease)]() mutable { OnLease(key, std::move(lease)); });
+  };
+  ASSIGN_OR_RETURN(entry.home, Home::Create(std::move(home)));
+  return absl::OkStatus();
+}
+
+void ControllerImpl::OnLease(const std::string& key, SeatedLease lease) {
+  auto it = homes_.find(key);
+  if (it == homes_.end() || lease.state.version < it->second.lease.state.version) return;
+  it->second.lease = std::move(lease);
+  OpenWaiting(key);
+}
+
+void ControllerImpl::OpenWaiting(const std::string& key) {
+  auto it = homes_.find(key);
+  if (it == homes_.end()) return;
+  Entry& entry = it->second;
+  std::vector<Opening> opening = std::exchange(entry.opening, {});
+  for (Opening& one : opening) {
+    std::unique_ptr<Session> session = MakeSession(key, entry, one.request);
+    if (session == nullptr) {
+      entry.opening.push_back(std::move(one));
+      continue;
+    }
+    ++entry.sessions;
+    one.done(std::move(session));
+  }
+}
+
+const DeviceType* ControllerImpl::TypeOf(const SliceInfo& slice) const {
+  if (!slice.workers.empty()) return &slice.workers.front().device_type;
+  const std::string platform = slice.type.substr(0, slice.type.find(':'));
+  for (const DeviceType& type : options_.device_types) {
+    if (type.platform == platform) return &type;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Entry& entry,
+                                                     const SessionRequest& request) {
+  std::vector<SeatedSlice> slices;
+  const DeviceType* type = nullptr;
+  for (const SeatedSlice& slice : entry.lease.slices) {
+    const DeviceType* one = TypeOf(slice.info);
+    if (one == nullptr) continue;
+    // A session's programs are compiled once, for one type.
+    if (type != nullptr && !SameType(*type, *one)) continue;
+    type = one;
+    slices.push_back(slice);
+  }
+  if (slices.empty() || slices.size() < entry.slices_asked) return nullptr;
+  SessionImpl::Options session;
+  session.devices = DeviceTable(slices, type->memory_kinds);
+  session.device_type = *type;
+  session.home = entry.home->port();
+  session.compiler = options_.compiler;
+  session.peer = request.peer;
+  session.on_close = [this, poster = poster_, key](SessionId id) {
+    poster->Post([this, key, id] { OnClosed(key, id); });
+  };
+  SessionDescription& description = session.description;
+  description.id = DrawSessionId();
+  description.platform_name = options_.platform_name.empty() ? type->platform : options_.platform_name;
+  description.platform_version = options_.platform_version;
+  description.platform_id = PlatformId(description.platform_name);
+  description.device_kind = type->device_kind;
+  description.devices = session.devices.devices();
+  description.memory_kinds = session.devices.memory_kinds();
+  description.memories = session.devices.Memories();
+  LogInfo("session {:016x} of {} opens on {} slices, {} devices", description.id.value, request.peer,
+          slices.size(), description.devices.size());
+  return std::make_unique<SessionImpl>(std::move(session));
+}
+
+void ControllerImpl::TimeOut(const std::string& key, uint64_t number) {
+  auto it = homes_.find(key);
+  if (it == homes_.end()) return;
+  std::vector<Opening>& opening = it->second.opening;
+  for (size_t i = 0; i < opening.size(); ++i) {
+    if (opening[i].number != number) continue;
+    OpenDone done = std::move(opening[i].done);
+    opening.erase(opening.begin() + static_cast<ptrdiff_t>(i));
+    done(absl::UnavailableError(fmt::format(
+        "no slice of known size and device type turned up within {} s: start workers, or declare the slices "
+        "with --instance_type and --instance_count at the resource manager",
+        options_.open_timeout.count() / 1000)));
+    break;
+  }
+  DropIfUnused(key);
+}
+
+void ControllerImpl::OnClosed(const std::string& key, SessionId) {
+  auto it = homes_.find(key);
+  if (it == homes_.end()) return;
+  CHECK(it->second.sessions > 0);
+  --it->second.sessions;
+  DropIfUnused(key);
+}
+
+void ControllerImpl::DropIfUnused(const std::string& key) {
+  auto it = homes_.find(key);
+  if (it == homes_.end() || it->second.sessions > 0 || !it->second.opening.empty()) return;
+  it->second.home->Snapshot([this, poster = poster_, slices = it->second.slices](HomeSnapshot home) {
+    home.slices = slices;
+    poster->Post([this, home = std::move(home)]() mutable { Remember(std::move(home)); });
+  });
+  homes_.erase(it);
+}
+
+void ControllerImpl::Remember(HomeSnapshot ended) {
+  constexpr size_t kEndedHomesMax = 16;
+  ended_homes_.push_back(std::move(ended));
+  if (ended_homes_.size() > kEndedHomesMax) ended_homes_.pop_front();
+}
+
+void ControllerImpl::Snapshot(absl::AnyInvocable<void(ControllerSnapshot)> done) {
+  struct Gather {
+    ControllerSnapshot snapshot;
+    absl::AnyInvocable<void(ControllerSnapshot)> done;
+    ~Gather() { done(std::move(snapshot)); }  // the last home has answered
+    Mutex mutex;
+  };
+  auto gather = std::make_shared<Gather>();
+  gather->done = std::move(done);
+  poster_->Post([this, gather] {
+    {
+      MutexLock lock(gather->mutex);
+      gather->snapshot.ended.assign(ended_homes_.begin(), ended_homes_.end());
+    }
+    for (auto& [key, entry] : homes_) {
+      entry.home->Snapshot([gather, slices = entry.slices](HomeSnapshot home) {
+        home.slices = slices;
+        MutexLock lock(gather->mutex);
+        gather->snapshot.homes.push_back(std::move(home));
+      });
+    }
+  });
+}
+
+}  // namespace switchtower

@@ -1,0 +1,56 @@
+// One lease of the proxy and all that works on it: the home strand with its sequencer and workers (S-3).
+//
+//   resource manager --lease states--> seats --> sequencer (home strand)
+//                                           '--> on_change (the controller)
+//
+// Place:    controller/sessions.
+// Threads:  Create and the destructor on the controller's strand; the port from any thread.
+// Lifetime: the destructor ends what runs on the lease, releases it and waits for the home strand, which needs
+//           another thread of the pool.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/strand.h"
+#include "controller/cluster/seat_map.h"
+#include "controller/schedule/home_port.h"
+#include "controller/schedule/sequencer.h"
+#include "resource_manager/api/cluster.h"
+
+namespace switchtower {
+
+class Home {
+ public:
+  struct Options {
+    ThreadPool* pool = nullptr;
+    ResourceManagerApi* resource_manager = nullptr;
+    WorkerConnector* connector = nullptr;
+    int64_t device_memory = 0;
+    LeaseRequest request;
+    // Each later state of the lease; any thread, must only post.
+    std::function<void(SeatedLease)> on_change;
+  };
+  // Acquires the lease; the first state may come before this returns.
+  static absl::StatusOr<std::unique_ptr<Home>> Create(Options options);
+  ~Home();
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
+  const std::shared_ptr<HomePort>& port() const { return port_; }
+  void Snapshot(absl::AnyInvocable<void(HomeSnapshot)> done);
+
+ private:
+  explicit Home(const Options& options);
+
+  ResourceManagerApi& resource_manager_;
+  std::optional<LeaseId> lease_;
+  const std::shared_ptr<LossLedger> losses_ = std::make_shared<LossLedger>();
+  Strand strand_;
+  const std::shared_ptr<Poster> poster_;
+  std::unique_ptr<Sequencer> sequencer_;  // home strand
+  std::shared_ptr<HomePort> port_;
+};
+
+}  // namespace switchtower

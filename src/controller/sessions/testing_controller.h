@@ -1,0 +1,254 @@
+// A whole controller over fake workers, a fake compiler and a fake resource manager. For tests of this folder.
+#pragma once
+
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/strand.h"
+#include "controller/cluster/fake_worker.h"
+#include "controller/sessions/controller_impl.h"
+#include "resource_manager/api/fake_cluster.h"
+#include "xla/pjrt/proto/compile_options.pb.h"
+#include "xla/xla_data.pb.h"
+
+namespace switchtower {
+
+// Modules are the names of programs that the test registers.
+class FakeCompileService : public CompileService {
+ public:
+  void Compile(CompileRequest request, Done done) override {
+    MutexLock lock(mutex_);
+    auto it = programs_.find(request.module);
+    if (it == programs_.end()) {
+      done(absl::InvalidArgumentError("no such program: " + request.module));
+    } else {
+      done(it->second);
+    }
+  }
+  void Register(const std::string& name, std::shared_ptr<const CompiledProgram> program) {
+    MutexLock lock(mutex_);
+    programs_[name] = std::move(program);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const CompiledProgram>> programs_ GUARDED_BY(mutex_);
+};
+
+// A host buffer that is there in full.
+class FullBuffer : public HostBuffer {
+ public:
+  explicit FullBuffer(std::vector<std::string> chunks, absl::Status end = absl::OkStatus())
+      : chunks_(std::move(chunks)), end_(std::move(end)) {}
+  void Consume(absl::AnyInvocable<void(Chunk)> on_chunk, Callback<absl::Status> on_end) override {
+    for (const std::string& chunk : chunks_) on_chunk(std::make_shared<const std::string>(chunk));
+    on_end(end_);
+  }
+  int64_t size() const override { return -1; }
+
+ private:
+  const std::vector<std::string> chunks_;
+  const absl::Status end_;
+};
+
+inline std::vector<DeviceId> Devices(std::vector<uint64_t> ids) {
+  std::vector<DeviceId> devices;
+  for (uint64_t id : ids) devices.push_back(DeviceId{id});
+  return devices;
+}
+
+// f32[dims] cut along dimension 0 over `ids`, or replicated on them.
+inline ArraySpec TiledSpec(std::vector<int64_t> dims, std::vector<uint64_t> ids) {
+  ArraySpec spec;
+  spec.shape = Shape{DType::kF32, std::move(dims)};
+  spec.sharding.devices = Devices(ids);
+  if (ids.size() == 1) {
+    spec.sharding.kind = Sharding::Kind::kSingleDevice;
+    return spec;
+  }
+  spec.sharding.kind = Sharding::Kind::kTiled;
+  spec.sharding.tile_dims.assign(spec.shape.dims.size(), 1);
+  spec.sharding.tile_dims[0] = static_cast<int64_t>(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) spec.sharding.tile_devices.push_back(static_cast<int64_t>(i));
+  return spec;
+}
+inline ArraySpec ReplicatedSpec(std::vector<int64_t> dims, std::vector<uint64_t> ids) {
+  ArraySpec spec;
+  spec.shape = Shape{DType::kF32, std::move(dims)};
+  spec.sharding.kind = Sharding::Kind::kReplicated;
+  spec.sharding.devices = Devices(std::move(ids));
+  return spec;
+}
+
+// `parameters` parameters and `results` results, all f32[dims] cut along dimension 0 over `partitions` ranks.
+inline std::shared_ptr<CompiledProgram> TestProgram(const std::string& name, int partitions, int parameters,
+                                                    int results, std::vector<int32_t> donatable = {},
+                                                    std::vector<int64_t> dims = {8}) {
+  auto program = std::make_shared<CompiledProgram>();
+  program->id = ProgramId{"hash of " + name};
+  program->executable = name;
+  program->info.name = name;
+  program->info.fingerprint = "print of " + name;
+  program->info.num_partitions = partitions;
+  program->info.donatable_parameters = std::move(donatable);
+  ProgramValue value;
+  value.shape = value.shard_shape = Shape{DType::kF32, dims};
+  value.shard_shape.dims[0] /= partitions;
+  value.layout = Layout::Default(static_cast<int>(dims.size()));
+  value.memory_kind = "device";
+  if (partitions > 1) {
+    xla::OpSharding sharding;
+    sharding.set_type(xla::OpSharding::OTHER);
+    sharding.add_tile_assignment_dimensions(partitions);
+    for (size_t d = 1; d < dims.size(); ++d) sharding.add_tile_assignment_dimensions(1);
+    for (int i = 0; i < partitions; ++i) sharding.add_tile_assignment_devices(i);
+    value.op_sharding = sharding.SerializeAsString();
+  }
+  program->info.parameters.assign(parameters, value);
+  program->info.results.assign(results, value);
+  return program;
+}
+
+inline std::string OptionsFor(const std::vector<uint64_t>& devices) {
+  xla::CompileOptionsProto options;
+  auto* build = options.mutable_executable_build_options();
+  build->set_num_replicas(1);
+  build->set_num_partitions(static_cast<int64_t>(devices.size()));
+  build->set_use_spmd_partitioning(devices.size() > 1);
+  auto* assignment = build->mutable_device_assignment();
+  assignment->set_replica_count(1);
+  assignment->set_computation_count(static_cast<int32_t>(devices.size()));
+  for (uint64_t id : devices) {
+    assignment->add_computation_devices()->add_replica_device_ids(static_cast<int64_t>(id));
+  }
+  return options.SerializeAsString();
+}
+
+class ControllerTest : public ::testing::Test {
+ protected:
+  // 2 slices of 1 host with 2 devices each: devices 0, 1 on s0 and 2, 3 on s1.
+  ControllerTest() : rm(2, 1, 2) {}
+  ~ControllerTest() override {
+    sessions.clear();
+    controller.reset();
+  }
+
+  static DeviceType Type() { return DeviceType{"cpu", "cpu", "x86", {"device", "pinned_host"}}; }
+  ControllerImpl::Options Options() {
+    ControllerImpl::Options options;
+    options.pool = &pool;
+    options.resource_manager = &rm;
+    options.compiler = &compiler;
+    options.connector = &connector;
+    options.device_types = {Type()};
+    return options;
+  }
+  void StartController(int64_t device_memory = 0) {
+    ControllerImpl::Options options = Options();
+    options.device_memory = device_memory;
+    controller = std::make_unique<ControllerImpl>(std::move(options));
+  }
+  void AddWorkers() {
+    ids = {rm.AddWorker(0, 0, Type()), rm.AddWorker(1, 0, Type())};
+  }
+  absl::StatusOr<Session*> Open(const std::string& virtual_slices = "") {
+    std::promise<absl::StatusOr<std::unique_ptr<Session>>> opened;
+    controller->OpenSession({virtual_slices, "test"}, [&](absl::StatusOr<std::unique_ptr<Session>> session) {
+      opened.set_value(std::move(session));
+    });
+    absl::StatusOr<std::unique_ptr<Session>> session = opened.get_future().get();
+    if (!session.ok()) return session.status();
+    sessions.push_back(*std::move(session));
+    return sessions.back().get();
+  }
+  // Controller, two workers, a session on them.
+  void StartAll(int64_t device_memory = 0) {
+    AddWorkers();
+    StartController(device_memory);
+    session = *Open();
+    workers = {connector.Await(ids[0]), connector.Await(ids[1])};
+    Settle();
+  }
+  // What was submitted so far went through the sequencer: a snapshot is taken on its strand.
+  ControllerSnapshot Settle() {
+    std::promise<ControllerSnapshot> taken;
+    controller->Snapshot([&](ControllerSnapshot snapshot) { taken.set_value(std::move(snapshot)); });
+    return taken.get_future().get();
+  }
+  uint64_t Compile(const std::string& name, const std::vector<uint64_t>& devices) {
+    absl::StatusOr<CompileReply> reply = TryCompile(name, devices);
+    EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+    return reply.ok() ? reply->executable : 0;
+  }
+  absl::StatusOr<CompileReply> TryCompile(const std::string& name, const std::vector<uint64_t>& devices) {
+    std::promise<absl::StatusOr<CompileReply>> compiled;
+    session->Compile(name, OptionsFor(devices), 5,
+                     [&](absl::StatusOr<CompileReply> reply) { compiled.set_value(std::move(reply)); });
+    return compiled.get_future().get();
+  }
+  absl::Status Put(uint64_t id, const ArraySpec& spec, uint64_t user_context = 0) {
+    std::vector<HostShard> shards;
+    for (int i = 0; i < spec.sharding.num_shards(); ++i) {
+      const size_t bytes = static_cast<size_t>((*ShardShape(spec.sharding, spec.shape, i)).host_bytes());
+      shards.push_back({{i}, std::make_shared<FullBuffer>(std::vector<std::string>{std::string(bytes, 'x')}), {}});
+    }
+    return session->MakeArray(ArrayId{id}, spec, std::move(shards), user_context);
+  }
+  absl::StatusOr<ExecuteReply> Execute(uint64_t executable, std::vector<uint64_t> arguments,
+                                       std::vector<uint64_t> results, uint64_t user_context = 0,
+                                       std::vector<uint32_t> non_donatable = {}) {
+    ExecuteRequest request;
+    request.executable = executable;
+    for (uint64_t id : arguments) request.arguments.push_back(ArrayId{id});
+    for (uint64_t id : results) request.results.push_back(ArrayId{id});
+    request.user_context = user_context;
+    request.non_donatable = std::move(non_donatable);
+    return session->Execute(request, nullptr);
+  }
+  std::future<absl::Status> WhenReady(std::vector<uint64_t> ids) {
+    auto ready = std::make_shared<std::promise<absl::Status>>();
+    std::vector<ArrayId> arrays;
+    for (uint64_t id : ids) arrays.push_back(ArrayId{id});
+    session->WhenReady(arrays, [ready](absl::Status status) { ready->set_value(std::move(status)); });
+    return ready->get_future();
+  }
+  absl::Status Ready(std::vector<uint64_t> ids) { return WhenReady(std::move(ids)).get(); }
+  std::future<absl::StatusOr<std::string>> ReadLater(uint64_t id) {
+    auto read = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
+    session->Read(ArrayId{id}, std::nullopt,
+                  [read](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
+                    if (!chunks.ok()) {
+                      read->set_value(chunks.status());
+                      return;
+                    }
+                    std::string bytes;
+                    for (const HostBuffer::Chunk& chunk : *chunks) bytes += *chunk;
+                    read->set_value(std::move(bytes));
+                  });
+    return read->get_future();
+  }
+
+  ThreadPool pool{"test", 3};
+  FakeResourceManager rm;
+  FakeConnector connector;
+  FakeCompileService compiler;
+  std::unique_ptr<ControllerImpl> controller;
+  std::vector<std::unique_ptr<Session>> sessions;
+  Session* session = nullptr;
+  std::vector<WorkerId> ids;
+  std::vector<std::shared_ptr<FakeWorker>> workers;
+};
+
+// The user context of an error, 0 if it has none.
+inline uint64_t ContextOf(const absl::Status& status) {
+  auto payload = status.GetPayload(kUserContextPayload);
+  return payload.has_value() ? std::stoull(std::string(*payload)) : 0;
+}
+
+}  // namespace switchtower

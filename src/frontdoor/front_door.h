@@ -1,0 +1,59 @@
+// The server side of the IFRT proxy: an unmodified JAX client connects here.
+//
+//   client ==gRPC==> IfrtService -> SessionStream (strand) -> ClientSession -> handlers -> controller::Session
+//                        `-> HostBufferStore/Lookup RPCs <-> HostBufferStore
+//
+// Place:    frontdoor; above controller/api and wire/ifrt, knows nothing of workers.
+// Threads:  Start and Stop from one thread. gRPC threads only move messages; each session has a strand.
+// Lifetime: the controller must outlive the door. Stop() (or the destructor) ends all sessions.
+// Errors:   Start: InvalidArgument or Unavailable with a sentence for people, e.g. if the port is in use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "controller/api/session.h"
+
+namespace switchtower {
+
+struct FrontDoorOptions {
+  // The link is neither encrypted nor authenticated (the client's wheel can't do better off Google Cloud).
+  std::string host = "127.0.0.1";
+  int port = 0;  // 0: any free one
+  int threads = 2;  // run the strands of all sessions
+  // A client's stream isn't read on while it has this many launches under way.
+  size_t launches_in_flight_max = 1024;
+  // Uploads of a session that no request has asked for yet.
+  int64_t waiting_upload_bytes_max = int64_t{4} << 30;
+  // Where clients on this host may leave uploads as files (lt_<handle>). Empty: nowhere.
+  std::string shared_upload_dir;
+  int stop_grace_ms = 2000;
+};
+
+class FrontDoor {
+ public:
+  static absl::StatusOr<std::unique_ptr<FrontDoor>> Start(const FrontDoorOptions& options, Controller& controller);
+  ~FrontDoor();
+  FrontDoor(const FrontDoor&) = delete;
+  FrontDoor& operator=(const FrontDoor&) = delete;
+
+  int port() const;
+  // Ends all sessions; their clients see UNAVAILABLE with the reason.
+  void Stop();
+
+  struct Counts {
+    size_t sessions = 0;
+    int64_t waiting_upload_bytes = 0;  // came before the request that uses them
+    int64_t download_bytes = 0;        // wait to be fetched
+  };
+  Counts counts() const;
+
+ private:
+  struct Impl;
+  explicit FrontDoor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace switchtower

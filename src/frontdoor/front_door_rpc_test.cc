@@ -1,0 +1,401 @@
+// The front door over real gRPC on loopback, with a plain gRPC client that behaves as the JAX one does.
+#include "frontdoor/front_door.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <grpcpp/grpcpp.h>
+
+#include "frontdoor/read_gate.h"
+#include "frontdoor/test_client.h"
+#include "xla/python/ifrt_proxy/common/grpc_ifrt_service.grpc.pb.h"
+
+namespace switchtower {
+namespace {
+
+using namespace xla::ifrt::proxy;  // NOLINT: messages of the service only
+
+const Shape kVector{DType::kS32, {4}};
+const std::string kBytes = "0123456789abcdef";
+
+// A door over fake sessions, which tell when they close.
+struct Door {
+  explicit Door(FrontDoorOptions options = {}) {
+    controller.on_open = [this](FakeSession& session) {
+      CompiledProgram program;
+      program.info.parameters.resize(1);
+      program.info.results.resize(1);
+      session.AddProgram("identity", program);
+      last = &session;
+    };
+    auto started = FrontDoor::Start(options, controller);
+    EXPECT_TRUE(started.ok()) << started.status();
+    door = *std::move(started);
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(door->port()),
+                                        grpc::InsecureChannelCredentials(), arguments);
+    stub = GrpcIfrtService::NewStub(channel);
+  }
+  void WaitForSessions(size_t count) {
+    while (door->counts().sessions != count) std::this_thread::yield();
+  }
+  FakeController controller{2, 2};
+  FakeSession* last = nullptr;
+  std::unique_ptr<FrontDoor> door;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<GrpcIfrtService::Stub> stub;
+};
+
+// One session, used as the JAX client uses it.
+struct Client {
+  explicit Client(Door& door, int protocol = 25) : stub(*door.stub) {
+    GrpcIfrtSessionMetadata metadata;
+    metadata.mutable_version()->set_protocol_version(protocol);
+    metadata.mutable_version()->set_ifrt_serdes_version_number(3);
+    context.AddMetadata("ifrt-proxy-grpc-ifrt-session-metadata-bin", metadata.SerializeAsString());
+    stream = stub.IfrtSession(&context);
+  }
+  ~Client() {
+    context.TryCancel();
+    if (!finished) stream->Finish();
+  }
+  void Post(IfrtRequest request) {
+    request.mutable_request_metadata()->set_op_id(++op_id);
+    EXPECT_TRUE(stream->Write(request));
+  }
+  IfrtResponse Next() {
+    IfrtResponse response;
+    EXPECT_TRUE(stream->Read(&response));
+    return response;
+  }
+  IfrtResponse Call(IfrtRequest request) {
+    Post(std::move(request));
+    IfrtResponse response = Next();
+    EXPECT_EQ(response.response_metadata().op_id(), op_id);
+    return response;
+  }
+  void Init() {
+    IfrtRequest request;
+    request.mutable_init_request();
+    session_id = Call(request).init_response().session_id();
+  }
+  grpc::Status Store(uint64_t handle, const std::string& bytes, int64_t announced = -1) {
+    grpc::ClientContext store;
+    GrpcHostBufferStoreMetadata metadata;
+    metadata.set_session_id(session_id);
+    metadata.set_handle(handle);
+    metadata.set_buffer_size(announced < 0 ? static_cast<int64_t>(bytes.size()) : announced);
+    store.AddMetadata("ifrt-proxy-grpc-host-buffer-store-metadata-bin", metadata.SerializeAsString());
+    GrpcHostBufferStoreResponse response;
+    auto writer = stub.HostBufferStore(&store, &response);
+    constexpr size_t kChunk = 1 << 20;
+    for (size_t i = 0; i < bytes.size(); i += kChunk) {
+      GrpcHostBufferStoreRequest request;
+      request.set_data(bytes.substr(i, kChunk));
+      if (!writer->Write(request)) break;
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+  absl::StatusOr<std::string> Lookup(uint64_t handle) {
+    grpc::ClientContext lookup;
+    GrpcHostBufferLookupRequest request;
+    request.set_session_id(session_id);
+    request.set_handle(handle);
+    auto reader = stub.HostBufferLookup(&lookup, request);
+    std::string bytes;
+    int messages = 0;
+    GrpcHostBufferLookupResponse response;
+    for (; reader->Read(&response); ++messages) bytes += response.data();
+    const grpc::Status status = reader->Finish();
+    if (!status.ok()) return absl::UnknownError(status.error_message());
+    EXPECT_GE(messages, 1);
+    return bytes;
+  }
+  grpc::Status Delete(uint64_t handle) {
+    grpc::ClientContext context;
+    GrpcHostBufferDeleteRequest request;
+    request.set_session_id(session_id);
+    request.set_handle(handle);
+    GrpcHostBufferDeleteResponse response;
+    return stub.HostBufferDelete(&context, request, &response);
+  }
+  absl::StatusOr<std::string> Read(uint64_t array, uint64_t handle) {
+    IfrtRequest request;
+    request.mutable_copy_to_host_buffer_request()->set_array_handle(array);
+    request.mutable_copy_to_host_buffer_request()->set_host_buffer_handle(handle);
+    const absl::Status status = TestClient::StatusOf(Call(request));
+    if (!status.ok()) return status;
+    return Lookup(handle);
+  }
+
+  GrpcIfrtService::Stub& stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<IfrtRequest, IfrtResponse>> stream;
+  uint64_t op_id = 0;
+  uint64_t session_id = 0;
+  bool finished = false;
+};
+
+TEST(FrontDoorTest, NegotiatesVersions) {
+  Door door;
+  auto negotiate = [&](int protocol_min, int protocol_max, int serdes_max) {
+    grpc::ClientContext context;
+    GrpcGetVersionRequest request;
+    request.mutable_min_version()->set_protocol_version(protocol_min);
+    request.mutable_max_version()->set_protocol_version(protocol_max);
+    request.mutable_max_version()->set_ifrt_serdes_version_number(serdes_max);
+    GrpcGetVersionResponse response;
+    const grpc::Status status = door.stub->GetVersion(&context, request, &response);
+    return status.ok() ? response.version().protocol_version() * 10 + response.version().ifrt_serdes_version_number()
+                       : -static_cast<int>(status.error_code());
+  };
+  EXPECT_EQ(negotiate(16, 25, 3), 253);
+  EXPECT_EQ(negotiate(16, 40, 6), 253);
+  EXPECT_EQ(negotiate(16, 18, 3), 183);
+  EXPECT_EQ(negotiate(10, 15, 3), -static_cast<int>(grpc::StatusCode::FAILED_PRECONDITION));
+  EXPECT_EQ(negotiate(16, 25, 2), -static_cast<int>(grpc::StatusCode::FAILED_PRECONDITION));
+}
+
+TEST(FrontDoorTest, RefusesAnUnknownVersionAndMissingMetadata) {
+  Door door;
+  grpc::ClientContext context;
+  GrpcIfrtSessionMetadata metadata;
+  metadata.mutable_version()->set_protocol_version(99);
+  context.AddMetadata("ifrt-proxy-grpc-ifrt-session-metadata-bin", metadata.SerializeAsString());
+  EXPECT_EQ(door.stub->IfrtSession(&context)->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  grpc::ClientContext bare;
+  EXPECT_EQ(door.stub->IfrtSession(&bare)->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  door.controller.open_error = absl::ResourceExhaustedError("no slice is free");
+  grpc::ClientContext refused;
+  metadata.mutable_version()->set_protocol_version(25);
+  metadata.mutable_version()->set_ifrt_serdes_version_number(3);
+  refused.AddMetadata("ifrt-proxy-grpc-ifrt-session-metadata-bin", metadata.SerializeAsString());
+  EXPECT_EQ(door.stub->IfrtSession(&refused)->Finish().error_message(), "no slice is free");
+}
+
+TEST(FrontDoorTest, PutAndReadInAnyOrder) {
+  Door door;
+  Client client(door);
+  client.Init();
+  // The request first, then the upload.
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(client.Store(1, kBytes).ok());
+  EXPECT_EQ(*client.Read(1, 2), kBytes);
+  EXPECT_TRUE(client.Delete(2).ok());
+  EXPECT_TRUE(client.Delete(2).ok());
+  EXPECT_FALSE(client.Lookup(2).ok());
+  // The upload first; several messages long.
+  const Shape large{DType::kU8, {(3 << 20) + 5}};
+  std::string bytes(large.dims[0], '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  EXPECT_TRUE(client.Store(3, bytes).ok());
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(3, large, TestClient::Replicated({1})))).ok());
+  EXPECT_EQ(*client.Read(3, 4), bytes);
+  // No bytes at all.
+  const Shape empty{DType::kF32, {0, 3}};
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(5, empty, TestClient::Replicated({1})))).ok());
+  EXPECT_TRUE(client.Store(5, "").ok());
+  EXPECT_EQ(*client.Read(5, 6), "");
+}
+
+TEST(FrontDoorTest, NumbersSuccessfulAnswersWithoutGaps) {
+  Door door;
+  Client client(door);
+  client.Init();
+  IfrtRequest good, bad;
+  good.mutable_init_request();
+  bad.mutable_is_array_deleted_request()->set_array_handle(99);
+  for (int i = 0; i < 50; ++i) {
+    client.Post(good);
+    client.Post(bad);
+  }
+  int64_t expected = 1;  // Init was 0
+  for (int i = 0; i < 100; ++i) {
+    const IfrtResponse response = client.Next();
+    if (TestClient::StatusOf(response).ok()) {
+      EXPECT_EQ(response.response_metadata().seq_num(), expected++);
+    }
+  }
+  EXPECT_EQ(expected, 51);
+}
+
+TEST(FrontDoorTest, UploadErrors) {
+  Door door;
+  Client client(door);
+  client.Init();
+  EXPECT_EQ(client.Store(1, kBytes, 20).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_TRUE(client.Store(2, kBytes).ok());
+  EXPECT_EQ(client.Store(2, kBytes).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  client.session_id = 12345;
+  EXPECT_EQ(client.Store(3, kBytes).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_FALSE(client.Lookup(3).ok());
+}
+
+TEST(FrontDoorTest, UploadsWithoutTheirRequestWaitOutside) {
+  FrontDoorOptions options;
+  options.waiting_upload_bytes_max = 1 << 20;
+  Door door(options);
+  Client client(door);
+  client.Init();
+  const Shape shape{DType::kU8, {6 << 20}};
+  const std::string bytes(6 << 20, 'z');
+  auto first = std::async(std::launch::async, [&] { return client.Store(1, bytes); });
+  while (door.door->counts().waiting_upload_bytes < (1 << 20)) std::this_thread::yield();
+  EXPECT_LT(door.door->counts().waiting_upload_bytes, 2 << 20);
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, shape, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_EQ(*client.Read(1, 2), bytes);
+  // A session that ends lets go of uploads that wait.
+  auto stuck = std::async(std::launch::async, [&] { return client.Store(3, bytes); });
+  while (door.door->counts().waiting_upload_bytes < (1 << 20)) std::this_thread::yield();
+  client.context.TryCancel();
+  EXPECT_FALSE(stuck.get().ok());
+}
+
+TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
+  FrontDoorOptions options;
+  options.launches_in_flight_max = 4;
+  Door door(options);
+  Client client(door);
+  client.Init();
+  door.last->HoldLaunches();
+  IfrtRequest compile;
+  auto* request = compile.mutable_compile_request();
+  request->mutable_program()->set_type_name("xla::ifrt::XlaProgram");
+  request->mutable_program()->set_data("identity");
+  request->mutable_compile_options()->set_type_name("xla::ifrt::XlaCompileOptions");
+  const uint64_t executable = client.Call(compile).compile_response().loaded_executable_handle();
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(client.Store(1, kBytes).ok());
+  constexpr int kLaunches = 3000;
+  std::thread writer([&] {
+    for (int i = 0; i < kLaunches; ++i) {
+      IfrtRequest execute;
+      auto* launch = execute.mutable_loaded_executable_execute_request();
+      launch->set_loaded_executable_handle(executable);
+      launch->add_args_handles(1);
+      launch->add_result_array_handle(1000 + i);
+      client.Post(execute);
+    }
+  });
+  // What was read before the stop is handled, the rest stays with the client.
+  for (int i = 0; i < 4; ++i) client.Next();
+  EXPECT_LE(door.last->launches_in_flight(), 4u + ReadGate::Limits().requests + 1);
+  door.last->ReleaseLaunches();
+  for (int i = 4; i < kLaunches; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
+  writer.join();
+}
+
+TEST(FrontDoorTest, ALargeProgramIsOneMessage) {
+  Door door;
+  Client client(door);
+  client.Init();
+  IfrtRequest compile;
+  compile.mutable_compile_request()->mutable_program()->set_type_name("xla::ifrt::XlaProgram");
+  compile.mutable_compile_request()->mutable_program()->set_data(std::string(9 << 20, 'p'));
+  EXPECT_EQ(TestClient::StatusOf(client.Call(compile)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FrontDoorTest, SessionsEndHoweverTheClientLeaves) {
+  Door door;
+  {
+    Client cancels(door);
+    cancels.Init();
+    Client closes(door);
+    closes.Init();
+    EXPECT_EQ(door.door->counts().sessions, 2u);
+    closes.stream->WritesDone();
+    IfrtResponse response;
+    EXPECT_FALSE(closes.stream->Read(&response));
+    door.WaitForSessions(1);
+  }
+  door.WaitForSessions(0);
+}
+
+TEST(FrontDoorTest, SessionsAreApart) {
+  Door door;
+  Client one(door), other(door);
+  one.Init();
+  other.Init();
+  EXPECT_NE(one.session_id, other.session_id);
+  EXPECT_TRUE(TestClient::StatusOf(one.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(one.Store(1, kBytes).ok());
+  EXPECT_FALSE(other.Read(1, 2).ok());
+  EXPECT_EQ(*one.Read(1, 2), kBytes);
+}
+
+TEST(FrontDoorTest, StopEndsSessionsAtOnce) {
+  FrontDoorOptions options;
+  options.stop_grace_ms = 60000;  // not to be waited for
+  Door door(options);
+  Client client(door);
+  client.Init();
+  door.door->Stop();
+  IfrtResponse response;
+  EXPECT_FALSE(client.stream->Read(&response));
+  EXPECT_EQ(client.stream->Finish().error_message(), "the server is stopping");
+  client.finished = true;
+}
+
+TEST(FrontDoorTest, PortInUseIsASentence) {
+  Door door;
+  FrontDoorOptions options;
+  options.port = door.door->port();
+  auto second = FrontDoor::Start(options, door.controller);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(second.status().message()).find("is in use by another process"), std::string::npos)
+      << second.status();
+  options.port = 70000;
+  EXPECT_FALSE(FrontDoor::Start(options, door.controller).ok());
+}
+
+TEST(FrontDoorTest, UploadsFromDisk) {
+  char directory[] = "/tmp/st_upload_XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  FrontDoorOptions options;
+  options.shared_upload_dir = directory;
+  Door door(options);
+  Client client(door);
+  client.Init();
+  auto from_disk = [&](uint64_t handle, int64_t size) {
+    grpc::ClientContext context;
+    GrpcHostBufferReadFromDiskRequest request;
+    request.mutable_metadata()->set_session_id(client.session_id);
+    request.mutable_metadata()->set_handle(handle);
+    request.mutable_metadata()->set_buffer_size(size);
+    GrpcHostBufferReadFromDiskResponse response;
+    return door.stub->HostBufferReadFromDisk(&context, request, &response);
+  };
+  const std::string path = std::string(directory) + "/lt_1";
+  std::ofstream(path) << kBytes;
+  EXPECT_EQ(from_disk(1, 17).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_TRUE(from_disk(1, 16).ok());
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_EQ(*client.Read(1, 2), kBytes);
+  EXPECT_FALSE(from_disk(9, 16).ok());
+  ASSERT_EQ(symlink("/etc/passwd", (std::string(directory) + "/lt_3").c_str()), 0);
+  EXPECT_EQ(from_disk(3, 16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  unlink((std::string(directory) + "/lt_3").c_str());
+  rmdir(directory);
+
+  Door without;
+  Client other(without);
+  other.Init();
+  grpc::ClientContext context;
+  GrpcHostBufferReadFromDiskRequest request;
+  request.mutable_metadata()->set_session_id(other.session_id);
+  GrpcHostBufferReadFromDiskResponse response;
+  EXPECT_EQ(without.stub->HostBufferReadFromDisk(&context, request, &response).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+}  // namespace
+}  // namespace switchtower

@@ -1,0 +1,81 @@
+// InitRequest: the session's devices and memories, as the client will know them.
+#include <string>
+
+#include <fmt/format.h>
+
+#include "frontdoor/handlers.h"
+#include "wire/ifrt/attributes.h"
+
+namespace switchtower {
+namespace {
+
+using xla::ifrt::proxy::InitResponse;
+
+void FillAttributes(const VirtualDevice& device, xla::ifrt::AttributeMapProto* attributes) {
+  SetAttribute("slice_index", int64_t{device.slice_index}, attributes);
+  SetAttribute("virtual_task_index", int64_t{device.task_index}, attributes);
+  SetAttribute("coords", device.coords, attributes);
+  SetAttribute("core_on_chip", int64_t{device.core_on_chip}, attributes);
+  SetAttribute("num_cores", int64_t{device.num_cores}, attributes);
+  SetAttribute("colocation_id", int64_t{device.colocation_id}, attributes);
+}
+
+void FillDevice(const SessionDescription& session, const VirtualDevice& device, int protocol,
+                InitResponse::Device* proto) {
+  proto->set_id(static_cast<int32_t>(device.id.value));
+  proto->set_local_device_id(static_cast<int32_t>(device.id.value));
+  proto->set_local_hardware_id(device.ordinal_on_host);
+  proto->set_device_kind(session.device_kind);
+  if (protocol >= kProtocolDevicePlatformName) proto->set_platform_name(session.platform_name);
+  proto->set_debug_string(fmt::format("{}:{} (slice {}, task {})", session.platform_name, device.id.value,
+                                      device.slice_index, device.task_index));
+  proto->set_to_string(fmt::format("{}Device(id={}, slice={})", session.platform_name, device.id.value,
+                                   device.slice_index));
+  FillAttributes(device, proto->mutable_attributes());
+}
+
+void FillMemory(const MemoryDescription& memory, InitResponse::Memory* proto) {
+  proto->set_id(memory.id);
+  proto->set_memory_space_kind(memory.kind);
+  proto->set_kind_id(memory.kind_id);
+  proto->add_device_ids(static_cast<int32_t>(memory.device.value));
+  proto->set_debug_string(fmt::format("{} of device {}", memory.kind, memory.device.value));
+  proto->set_to_string(fmt::format("Memory(id={}, kind={})", memory.id, memory.kind));
+}
+
+}  // namespace
+
+absl::Status HandleInit(SessionState& state, const RequestContext& context,
+                        const xla::ifrt::proxy::InitRequest& request, InitResponse* response) {
+  const SessionDescription& session = state.session.description();
+  response->set_session_id(session.id.value);
+  response->set_platform_name(session.platform_name);
+  response->set_platform_version(session.platform_version);
+  response->set_platform_id(session.platform_id);
+  // One controller owns all devices, so to the client all are local to one process.
+  response->set_process_index(0);
+  response->set_runtime_type("switchtower");
+  absl::flat_hash_map<uint64_t, InitResponse::Device*> devices;
+  for (const VirtualDevice& device : session.devices) {
+    InitResponse::Device* proto = response->add_all_devices();
+    FillDevice(session, device, state.version.protocol, proto);
+    response->add_primary_device_ids(proto->id());
+    response->add_addressable_device_ids(proto->id());
+    devices[device.id.value] = proto;
+  }
+  for (const MemoryDescription& memory : session.memories) {
+    FillMemory(memory, response->add_memories());
+    auto device = devices.find(memory.device.value);
+    if (device == devices.end()) continue;
+    device->second->add_memory_ids(memory.id);
+    if (!session.memory_kinds.empty() && memory.kind == session.memory_kinds[0]) {
+      device->second->set_default_memory_id(memory.id);
+    }
+  }
+  for (const auto& [name, value] : session.attributes) {
+    SetAttribute(name, value, response->mutable_client_attributes());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace switchtower

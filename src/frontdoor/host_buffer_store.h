@@ -1,0 +1,94 @@
+// The host buffers of one session: uploads that wait for the request that uses them (or the other way round),
+// and downloads that wait to be fetched.
+//
+// Place:      frontdoor; between the host buffer RPCs and the request handlers.
+// Threads:    any.
+// Lifetime:   shared by the session and the RPCs under way; Close() ends every wait.
+// Errors:     InvalidArgument for a handle that is used twice; the reason of Close() afterwards.
+// Invariants: B-1 a buffer is taken once. B-2 bytes of uploads that nobody has taken stay below the bound plus
+//             one chunk for each RPC: above it, uploads aren't read on. An upload that is taken is always read,
+//             so that no request waits for bytes that wait for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "controller/api/session.h"
+#include "frontdoor/host_chunks.h"
+
+namespace switchtower {
+
+class HostBufferStore {
+ private:
+  struct Entry;
+
+ public:
+  explicit HostBufferStore(int64_t waiting_bytes_max) : waiting_bytes_max_(waiting_bytes_max) {}
+  ~HostBufferStore();
+  HostBufferStore(const HostBufferStore&) = delete;
+  HostBufferStore& operator=(const HostBufferStore&) = delete;
+
+  // ---- uploads, the RPC's side
+  // One upload; the RPC calls Finish in any case.
+  class Upload {
+   public:
+    void Append(HostBuffer::Chunk chunk);
+    // Runs `ready` once the next chunk may be read: at once, or when bytes were taken, or at Close.
+    void WhenRoom(absl::AnyInvocable<void()> ready);
+    absl::Status Finish(absl::Status status);
+
+   private:
+    friend class HostBufferStore;
+    Upload(HostBufferStore& store, std::shared_ptr<Entry> entry) : store_(store), entry_(std::move(entry)) {}
+    HostBufferStore& store_;
+    std::shared_ptr<Entry> entry_;
+  };
+  // The store must outlive the upload.
+  absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(uint64_t handle, int64_t size) EXCLUDES(mutex_);
+
+  // ---- uploads, the session's side
+  // `expected_bytes` is what the array needs; -1 if any size will do.
+  absl::StatusOr<std::shared_ptr<HostBuffer>> Take(uint64_t handle, int64_t expected_bytes) EXCLUDES(mutex_);
+  // For a request that failed: the buffer, there or to come, goes nowhere.
+  void Discard(uint64_t handle) EXCLUDES(mutex_);
+
+  // ---- downloads
+  absl::Status Put(uint64_t handle, std::vector<HostBuffer::Chunk> chunks) EXCLUDES(mutex_);
+  absl::StatusOr<std::vector<HostBuffer::Chunk>> Lookup(uint64_t handle) const EXCLUDES(mutex_);
+  // Also forgets an upload that nobody took. Deleting twice does no harm.
+  void Delete(uint64_t handle) EXCLUDES(mutex_);
+
+  // Ends uploads and their consumers with `reason`; nothing is taken in any more.
+  void Close(absl::Status reason) EXCLUDES(mutex_);
+
+  struct Counts {
+    int64_t waiting_bytes = 0;   // uploads that nobody has taken
+    int64_t download_bytes = 0;
+    size_t buffers = 0;
+  };
+  Counts counts() const EXCLUDES(mutex_);
+
+ private:
+  absl::Status CheckOpen() const REQUIRES(mutex_);
+  void AddWaiting(Entry& entry, int64_t bytes) REQUIRES(mutex_);
+  // Waiters that may run now; the caller runs them without the lock.
+  std::vector<absl::AnyInvocable<void()>> TakeWaiters() REQUIRES(mutex_);
+
+  const int64_t waiting_bytes_max_;
+  mutable Mutex mutex_;
+  absl::Status closed_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Entry>> uploads_ GUARDED_BY(mutex_);
+  // Uploads that were begun and taken, and aren't finished: for Close.
+  absl::flat_hash_map<uint64_t, std::weak_ptr<Entry>> flowing_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, std::vector<HostBuffer::Chunk>> downloads_ GUARDED_BY(mutex_);
+  int64_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
+  int64_t download_bytes_ GUARDED_BY(mutex_) = 0;
+  std::vector<absl::AnyInvocable<void()>> room_waiters_ GUARDED_BY(mutex_);
+};
+
+}  // namespace switchtower

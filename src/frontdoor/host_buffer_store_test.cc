@@ -1,0 +1,176 @@
+#include "frontdoor/host_buffer_store.h"
+
+#include <optional>
+
+#include <gtest/gtest.h>
+
+namespace switchtower {
+namespace {
+
+HostBuffer::Chunk Chunk(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
+
+struct Consumer {
+  std::string bytes;
+  std::optional<absl::Status> end;
+  void Attach(HostBuffer& buffer) {
+    buffer.Consume([this](HostBuffer::Chunk chunk) { bytes += *chunk; },
+                   [this](absl::Status status) {
+                     EXPECT_FALSE(end.has_value());
+                     end = status;
+                   });
+  }
+};
+
+TEST(HostBufferStoreTest, UploadFirst) {
+  HostBufferStore store(100);
+  auto upload = store.BeginUpload(5, 6);
+  ASSERT_TRUE(upload.ok());
+  (*upload)->Append(Chunk("abc"));
+  (*upload)->Append(Chunk("def"));
+  EXPECT_EQ(store.counts().waiting_bytes, 6);
+  EXPECT_TRUE((*upload)->Finish(absl::OkStatus()).ok());
+  auto buffer = store.Take(5, 6);
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_EQ(store.counts().waiting_bytes, 0);
+  Consumer consumer;
+  consumer.Attach(**buffer);
+  EXPECT_EQ(consumer.bytes, "abcdef");
+  EXPECT_TRUE(consumer.end->ok());
+  EXPECT_EQ(store.counts().buffers, 0u);
+}
+
+TEST(HostBufferStoreTest, RequestFirstAndChunksFlow) {
+  HostBufferStore store(100);
+  auto buffer = store.Take(5, 6);
+  ASSERT_TRUE(buffer.ok());
+  Consumer consumer;
+  consumer.Attach(**buffer);
+  auto upload = store.BeginUpload(5, 6);
+  ASSERT_TRUE(upload.ok());
+  (*upload)->Append(Chunk("abc"));
+  EXPECT_EQ(consumer.bytes, "abc");
+  EXPECT_FALSE(consumer.end.has_value());
+  (*upload)->Append(Chunk("def"));
+  EXPECT_TRUE((*upload)->Finish(absl::OkStatus()).ok());
+  EXPECT_EQ(consumer.bytes, "abcdef");
+  EXPECT_TRUE(consumer.end->ok());
+}
+
+TEST(HostBufferStoreTest, EmptyBufferIsNoMessageAtAll) {
+  HostBufferStore store(100);
+  auto upload = store.BeginUpload(5, 0);
+  EXPECT_TRUE((*upload)->Finish(absl::OkStatus()).ok());
+  Consumer consumer;
+  consumer.Attach(**store.Take(5, 0));
+  EXPECT_TRUE(consumer.end->ok());
+}
+
+TEST(HostBufferStoreTest, FewerOrMoreBytesThanAnnouncedAreDataLoss) {
+  for (const std::string& bytes : {std::string("abc"), std::string("abcdefg")}) {
+    HostBufferStore store(100);
+    Consumer consumer;
+    consumer.Attach(**store.Take(5, 6));
+    auto upload = store.BeginUpload(5, 6);
+    (*upload)->Append(Chunk(bytes));
+    EXPECT_EQ((*upload)->Finish(absl::OkStatus()).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(consumer.end->code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(HostBufferStoreTest, WrongSizeForTheArray) {
+  for (bool upload_first : {false, true}) {
+    HostBufferStore store(100);
+    Consumer consumer;
+    if (!upload_first) consumer.Attach(**store.Take(5, 8));
+    auto upload = store.BeginUpload(5, 6);
+    (*upload)->Append(Chunk("abcdef"));
+    EXPECT_TRUE((*upload)->Finish(absl::OkStatus()).ok());  // the transfer itself was right
+    if (upload_first) consumer.Attach(**store.Take(5, 8));
+    EXPECT_EQ(consumer.end->code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(consumer.bytes, "");
+  }
+}
+
+TEST(HostBufferStoreTest, HandlesAreUsedOnce) {
+  HostBufferStore store(100);
+  EXPECT_FALSE(store.BeginUpload(0, 1).ok());
+  EXPECT_FALSE(store.BeginUpload(1, -1).ok());
+  auto upload = store.BeginUpload(5, 6);
+  EXPECT_FALSE(store.BeginUpload(5, 6).ok());
+  EXPECT_TRUE(store.Take(5, 6).ok());
+  EXPECT_FALSE(store.Take(5, 6).ok());
+  EXPECT_FALSE(store.BeginUpload(5, 6).ok());
+  EXPECT_TRUE(store.Take(6, 6).ok());
+  EXPECT_FALSE(store.Take(6, 6).ok());
+  (*upload)->Finish(absl::CancelledError("")).IgnoreError();
+}
+
+TEST(HostBufferStoreTest, UploadsWaitForRoomUnlessTaken) {
+  HostBufferStore store(4);
+  auto first = store.BeginUpload(1, 8);
+  auto second = store.BeginUpload(2, 8);
+  int first_reads = 0, second_reads = 0;
+  (*first)->Append(Chunk("aaaa"));
+  (*first)->WhenRoom([&] { ++first_reads; });
+  (*second)->Append(Chunk("bbbb"));
+  (*second)->WhenRoom([&] { ++second_reads; });
+  EXPECT_EQ(first_reads + second_reads, 0);
+  auto taken = store.Take(1, 8);
+  EXPECT_EQ(first_reads, 1);
+  EXPECT_EQ(second_reads, 0);  // its own four bytes fill the bound
+  (*first)->Append(Chunk("aaaa"));
+  (*first)->WhenRoom([&] { ++first_reads; });
+  EXPECT_EQ(first_reads, 2);
+  auto other = store.Take(2, 8);
+  EXPECT_EQ(second_reads, 1);
+  (*first)->Finish(absl::OkStatus()).IgnoreError();
+  (*second)->Finish(absl::CancelledError("")).IgnoreError();
+}
+
+TEST(HostBufferStoreTest, CloseEndsEveryWait) {
+  HostBufferStore store(4);
+  Consumer early, late;
+  early.Attach(**store.Take(1, 8));
+  auto upload = store.BeginUpload(2, 8);
+  late.Attach(**store.Take(2, 8));
+  auto blocked = store.BeginUpload(3, 8);
+  (*blocked)->Append(Chunk("cccc"));
+  bool resumed = false;
+  (*blocked)->WhenRoom([&] { resumed = true; });
+  store.Close(absl::CancelledError("client left"));
+  EXPECT_EQ(early.end->code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(late.end->code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(resumed);
+  EXPECT_EQ((*upload)->Finish(absl::OkStatus()).code(), absl::StatusCode::kCancelled);
+  (*blocked)->Append(Chunk("cccc"));
+  EXPECT_FALSE((*blocked)->Finish(absl::OkStatus()).ok());
+  EXPECT_FALSE(store.Take(4, 8).ok());
+  EXPECT_FALSE(store.BeginUpload(4, 8).ok());
+  EXPECT_FALSE(store.Put(4, {Chunk("x")}).ok());
+}
+
+TEST(HostBufferStoreTest, DiscardedBuffersGoNowhere) {
+  HostBufferStore store(100);
+  store.Discard(1);
+  auto upload = store.BeginUpload(1, 3);
+  (*upload)->Append(Chunk("abc"));
+  EXPECT_TRUE((*upload)->Finish(absl::OkStatus()).ok());
+  EXPECT_EQ(store.counts().waiting_bytes, 0);
+  EXPECT_EQ(store.counts().buffers, 0u);
+}
+
+TEST(HostBufferStoreTest, Downloads) {
+  HostBufferStore store(100);
+  EXPECT_TRUE(store.Put(9, {Chunk("ab"), Chunk("cd")}).ok());
+  EXPECT_FALSE(store.Put(9, {Chunk("ab")}).ok());
+  EXPECT_EQ(store.counts().download_bytes, 4);
+  EXPECT_EQ(store.Lookup(9)->size(), 2u);
+  EXPECT_FALSE(store.Lookup(8).ok());
+  store.Delete(9);
+  store.Delete(9);
+  EXPECT_FALSE(store.Lookup(9).ok());
+  EXPECT_EQ(store.counts().download_bytes, 0);
+}
+
+}  // namespace
+}  // namespace switchtower

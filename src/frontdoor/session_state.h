@@ -1,0 +1,33 @@
+// What the request handlers of one session share.
+//
+// Threads:  on the session's strand, except what is behind a shared_ptr: that is safe on any thread, and
+//           callbacks of the controller hold it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/container/flat_hash_set.h"
+#include "controller/api/session.h"
+#include "frontdoor/future_table.h"
+#include "frontdoor/host_buffer_store.h"
+#include "frontdoor/replier.h"
+#include "wire/ifrt/sharding.h"
+#include "wire/ifrt/versions.h"
+
+namespace switchtower {
+
+struct SessionState {
+  Session& session;
+  const ProxyVersion version;
+  const DeviceSet devices;
+  const std::shared_ptr<HostBufferStore> buffers;
+  // For CheckFuture: executables, deletions, and executions before protocol 21.
+  const std::shared_ptr<FutureTable> futures = std::make_shared<FutureTable>();
+  // For FetchExecuteResult.
+  const std::shared_ptr<FutureTable> results = std::make_shared<FutureTable>();
+  // Deleted by request and not yet destructed.
+  absl::flat_hash_set<uint64_t> deleted_executables = {};
+};
+
+}  // namespace switchtower

@@ -1,0 +1,209 @@
+#include "frontdoor/session_stream.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "frontdoor/grpc_status.h"
+#include "wire/ifrt/attributes.h"
+#include "xla/python/ifrt_proxy/common/grpc_ifrt_service.pb.h"
+
+namespace switchtower {
+namespace {
+
+constexpr char kMetadataKey[] = "ifrt-proxy-grpc-ifrt-session-metadata-bin";
+
+absl::StatusOr<xla::ifrt::proxy::GrpcIfrtSessionMetadata> ParseMetadata(grpc::CallbackServerContext& context) {
+  auto it = context.client_metadata().find(kMetadataKey);
+  xla::ifrt::proxy::GrpcIfrtSessionMetadata metadata;
+  if (it == context.client_metadata().end() ||
+      !metadata.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
+    return absl::InvalidArgumentError("the stream came without readable IFRT session metadata");
+  }
+  return metadata;
+}
+
+}  // namespace
+
+SessionStream::SessionStream(DoorContext& door) : door_(door), strand_(door.pool) {}
+
+SessionStream::~SessionStream() {
+  strand_.Stop();
+  door_.registry.RemoveStream();
+}
+
+SessionStream* SessionStream::Create(DoorContext& door, grpc::CallbackServerContext* context) {
+  // Deleted elsewhere: the last holder may be a task of the strand, which can't wait for itself.
+  std::shared_ptr<SessionStream> stream(new SessionStream(door), [&door](SessionStream* stream) {
+    door.reaper.Post([stream] { delete stream; });
+  });
+  stream->self_ = stream;
+  stream->Open(context);
+  return stream.get();
+}
+
+void SessionStream::Open(grpc::CallbackServerContext* context) {
+  absl::Status status = door_.registry.AddStream(weak_from_this());
+  auto metadata = status.ok() ? ParseMetadata(*context) : status;
+  if (metadata.ok()) {
+    version_ = {metadata->version().protocol_version(), metadata->version().ifrt_serdes_version_number()};
+    status = CheckVersion(version_);
+  } else {
+    status = metadata.status();
+  }
+  if (!status.ok()) {
+    Leave(status, ToGrpc(status));
+    return;
+  }
+  SessionRequest request;
+  request.peer = context->peer();
+  request.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
+  LogInfo("client {} opens a session, protocol {}.{}", request.peer, version_.protocol, version_.serdes);
+  // Weak: a session that waits for a lease doesn't hold a stream whose client gave up.
+  door_.controller.OpenSession(
+      request, [weak = weak_from_this()](absl::StatusOr<std::unique_ptr<Session>> session) mutable {
+        auto self = weak.lock();
+        auto shared = std::make_shared<absl::StatusOr<std::unique_ptr<Session>>>(std::move(session));
+        if (self == nullptr || !self->strand_.Post([self, shared] { self->Opened(std::move(*shared)); })) {
+          if (shared->ok()) (**shared)->Close(absl::CancelledError("client left before its session opened"));
+        }
+      });
+}
+
+void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
+  if (!session.ok()) {
+    Leave(session.status(), ToGrpc(session.status()));
+    return;
+  }
+  if (left_) {
+    (*session)->Close(absl::CancelledError("client left before its session opened"));
+    return;
+  }
+  const uint64_t id = (*session)->description().id.value;
+  auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max);
+  door_.registry.AddBuffers(id, buffers);
+  client_ = std::make_unique<ClientSession>(*std::move(session), version_, std::move(buffers));
+  LogInfo("session {} open, {} devices", id, client_->session().description().devices.size());
+  MutexLock lock(mutex_);
+  StartReadLocked();
+}
+
+void SessionStream::StartReadLocked() {
+  if (ending_.has_value() || finished_) return;
+  reading_ = std::make_unique<IfrtRequest>();
+  StartRead(reading_.get());
+}
+
+void SessionStream::OnReadDone(bool ok) {
+  if (!ok) {
+    Leave(absl::CancelledError("client has ended its session"), grpc::Status::OK);
+    return;
+  }
+  const size_t bytes = reading_->ByteSizeLong();
+  auto self = shared_from_this();
+  std::shared_ptr<IfrtRequest> request = std::move(reading_);
+  MutexLock lock(mutex_);
+  const bool more = gate_.OnRead(bytes);
+  // Before the next read begins, so that requests keep their order.
+  strand_.Post([self, request, bytes] { self->HandleOne(*request, bytes); });
+  if (more) StartReadLocked();
+}
+
+void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
+  if (client_ == nullptr) return;  // ended before this request's turn
+  client_->Handle(request, weak_from_this());
+  const size_t bound = door_.launches_in_flight_max;
+  bool stop = false;
+  {
+    MutexLock lock(mutex_);
+    stop = client_->session().launches_in_flight() >= bound && gate_.Stop();
+    if (gate_.OnHandled(bytes)) StartReadLocked();
+  }
+  if (!stop) return;
+  client_->session().WhenBelow(bound, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) {
+      MutexLock lock(self->mutex_);
+      if (self->gate_.OnResume()) self->StartReadLocked();
+    }
+  });
+}
+
+void SessionStream::Send(IfrtResponse response) {
+  MutexLock lock(mutex_);
+  if (broken_ || finished_) return;
+  auto* metadata = response.mutable_response_metadata();
+  if (metadata->status().code() == tensorflow::error::OK) metadata->set_seq_num(next_seq_num_++);
+  writes_.push_back(std::move(response));
+  if (!writing_) StartWriteLocked();
+}
+
+void SessionStream::StartWriteLocked() {
+  writing_ = true;
+  // More to come: let gRPC gather. The first write must go out by itself (gRPC holds back the initial metadata,
+  // and with it the write, otherwise), and so must the last of a burst.
+  grpc::WriteOptions options;
+  if (wrote_ && writes_.size() > 1) options.set_buffer_hint();
+  wrote_ = true;
+  StartWrite(&writes_.front(), options);
+}
+
+void SessionStream::OnWriteDone(bool ok) {
+  auto self = shared_from_this();  // finishing may let OnDone run before this returns
+  MutexLock lock(mutex_);
+  writing_ = false;
+  writes_.pop_front();
+  if (!ok) {
+    broken_ = true;
+    writes_.clear();
+  }
+  if (!writes_.empty()) {
+    StartWriteLocked();
+  } else {
+    FinishIfIdleLocked();
+  }
+}
+
+void SessionStream::OnCancel() { Leave(absl::CancelledError("client has left"), grpc::Status::OK); }
+
+void SessionStream::Stop() {
+  Leave(absl::CancelledError("the server is stopping"),
+        grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is stopping"));
+}
+
+void SessionStream::Leave(absl::Status reason, grpc::Status status) {
+  if (left_.exchange(true)) return;
+  auto self = shared_from_this();
+  strand_.Post([self, reason, status] {
+    self->CloseSession(reason);
+    self->End(status);
+  });
+}
+
+void SessionStream::CloseSession(const absl::Status& reason) {
+  if (client_ == nullptr) return;
+  const uint64_t id = client_->session().description().id.value;
+  LogInfo("session {} ends: {}", id, std::string(reason.message()));
+  client_->Close(reason);
+  door_.registry.RemoveBuffers(id);
+  client_.reset();
+}
+
+void SessionStream::End(grpc::Status status) {
+  MutexLock lock(mutex_);
+  if (ending_.has_value()) return;
+  ending_ = std::move(status);
+  FinishIfIdleLocked();
+}
+
+void SessionStream::FinishIfIdleLocked() {
+  if (!ending_.has_value() || finished_ || writing_) return;
+  finished_ = true;
+  Finish(*ending_);
+}
+
+void SessionStream::OnDone() {
+  // Holders of weak references may still come by; the object goes when the last of them is through.
+  auto self = std::move(self_);
+}
+
+}  // namespace switchtower

@@ -1,0 +1,174 @@
+// The server with its two clients over loopback gRPC.
+#include <atomic>
+#include <future>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "resource_manager/resource_manager_client.h"
+#include "resource_manager/resource_manager_server.h"
+#include "resource_manager/worker_registration.h"
+
+namespace switchtower {
+namespace {
+
+using ::testing::HasSubstr;
+using std::chrono::milliseconds;
+
+std::unique_ptr<ResourceManagerServer> StartServer(int count = 1, int heartbeat_timeout_ms = 10000) {
+  ResourceManagerOptions options;
+  options.cluster = {count, "cpu:1x2"};
+  options.heartbeat_timeout_ms = heartbeat_timeout_ms;
+  auto server = ResourceManagerServer::Start(options);
+  EXPECT_TRUE(server.ok()) << server.status();
+  return std::move(server).value();
+}
+
+std::string Address(const ResourceManagerServer& server) { return "grpc://127.0.0.1:" + std::to_string(server.port()); }
+
+WorkerRegistration::Options Worker(const ResourceManagerServer& server, int devices = 2) {
+  WorkerRegistration::Options options;
+  options.manager = Address(server);
+  options.timeout = milliseconds(20000);
+  options.worker.num_devices = devices;
+  options.worker.device_type = {"cpu", "cpu", "avx2", {"device", "pinned_host"}};
+  options.worker.command_addresses = {"tcp:127.0.0.1:1"};
+  return options;
+}
+
+std::unique_ptr<ResourceManagerClient> Client(const ResourceManagerServer& server) {
+  auto client = ResourceManagerClient::Connect(Address(server), milliseconds(20000), nullptr);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return std::move(client).value();
+}
+
+TEST(ResourceManager, LeaseFollowsWorkersThroughLossAndReturn) {
+  auto server = StartServer();
+  auto client = Client(*server);
+  std::promise<LeaseState> empty, joined, lost;
+  int step = 0;  // reader thread
+  const auto lease = client->Acquire({{}, "test"}, [&](const LeaseState& state) {
+    const size_t workers = state.slices.at(0).workers.size();
+    if (step == 0 && workers == 0) { ++step; empty.set_value(state); }
+    else if (step == 1 && workers == 1) { ++step; joined.set_value(state); }
+    else if (step == 2 && workers == 0) { ++step; lost.set_value(state); }
+  });
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const LeaseState first = empty.get_future().get();
+  EXPECT_EQ(first.slices[0].type, "cpu:1x2");
+
+  std::promise<std::vector<LeaseGrant>> granted;
+  auto options = Worker(*server);
+  options.on_grants = [&, done = false](std::vector<LeaseGrant> grants) mutable {
+    if (grants.empty() || done) return;
+    done = true;
+    granted.set_value(std::move(grants));
+  };
+  auto worker = WorkerRegistration::Join(std::move(options));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const LeaseState with = joined.get_future().get();
+  EXPECT_EQ(with.slices[0].workers[0].id, (*worker)->identity().id);
+  EXPECT_EQ(with.slices[0].workers[0].device_type.memory_kinds[1], "pinned_host");
+  const LeaseGrant grant = granted.get_future().get().at(0);
+  EXPECT_EQ(grant.secret, with.secret);
+  EXPECT_EQ(grant.epoch, with.home_epoch);
+  EXPECT_EQ((*worker)->identity().cluster_id, client->cluster_id());
+
+  worker->reset();
+  EXPECT_TRUE(lost.get_future().get().slices[0].workers.empty());
+}
+
+TEST(ResourceManager, EveryWorkerOfALeaseIsGrantedIt) {
+  auto server = StartServer(4);
+  std::vector<std::unique_ptr<WorkerRegistration>> workers;
+  std::vector<std::unique_ptr<std::promise<void>>> granted;
+  for (int i = 0; i < 4; ++i) {
+    granted.push_back(std::make_unique<std::promise<void>>());
+    auto options = Worker(*server);
+    options.on_grants = [promise = granted.back().get(), done = false](std::vector<LeaseGrant> grants) mutable {
+      if (!grants.empty() && !std::exchange(done, true)) promise->set_value();
+    };
+    auto worker = WorkerRegistration::Join(std::move(options));
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    workers.push_back(std::move(*worker));
+  }
+  auto client = Client(*server);
+  ASSERT_TRUE(client->Acquire({{}, "test"}, [](const LeaseState&) {}).ok());
+  for (auto& promise : granted) {
+    EXPECT_EQ(promise->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  }
+}
+
+TEST(ResourceManager, ProxyEndFreesItsLeases) {
+  auto server = StartServer();
+  auto first = Client(*server);
+  ASSERT_TRUE(first->Acquire({{{"cpu:1x2"}}, "first"}, [](const LeaseState&) {}).ok());
+  auto second = Client(*server);
+  EXPECT_EQ(second->Acquire({{{"cpu:1x2"}}, "second"}, [](const LeaseState&) {}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  first.reset();
+  // The server sees the end of the stream by itself; ask until it has.
+  absl::Status status = absl::UnknownError("");
+  for (int i = 0; i < 1000 && !status.ok(); ++i) {
+    status = second->Acquire({{{"cpu:1x2"}}, "second"}, [](const LeaseState&) {}).status();
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ResourceManager, RefusalsAreFinalAndSayWhy) {
+  auto server = StartServer();
+  const auto worker = WorkerRegistration::Join(Worker(*server, 3));
+  ASSERT_FALSE(worker.ok());
+  EXPECT_THAT(std::string(worker.status().message()), HasSubstr("3 devices"));
+}
+
+TEST(ResourceManager, NobodyThereIsASentence) {
+  WorkerRegistration::Options options;
+  options.manager = "127.0.0.1:1";
+  options.timeout = milliseconds(300);
+  const auto worker = WorkerRegistration::Join(std::move(options));
+  ASSERT_FALSE(worker.ok());
+  EXPECT_THAT(std::string(worker.status().message()), HasSubstr("--resource_manager_address"));
+}
+
+TEST(ResourceManager, PortInUseIsASentence) {
+  auto server = StartServer();
+  ResourceManagerOptions options;
+  options.port = server->port();
+  const auto second = ResourceManagerServer::Start(options);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use"));
+}
+
+TEST(ResourceManager, ListsDeclaredSlicesBeforeAnyWorker) {
+  auto server = StartServer(3);
+  auto client = Client(*server);
+  const auto slices = client->Slices();
+  ASSERT_TRUE(slices.ok());
+  EXPECT_EQ(slices->size(), 3u);
+  EXPECT_FALSE(slices->at(0).whole());
+}
+
+TEST(ResourceManager, OwnEndIsNoLoss) {
+  auto server = StartServer();
+  bool lost = false;
+  auto client = ResourceManagerClient::Connect(Address(*server), milliseconds(20000), [&](absl::Status) { lost = true; });
+  ASSERT_TRUE(client.ok());
+  client->reset();
+  EXPECT_FALSE(lost);
+}
+
+TEST(ResourceManager, ServerEndIsTold) {
+  auto server = StartServer();
+  std::promise<absl::Status> lost;
+  auto client = ResourceManagerClient::Connect(Address(*server), milliseconds(20000),
+                                               [&](absl::Status status) { lost.set_value(std::move(status)); });
+  ASSERT_TRUE(client.ok());
+  server.reset();
+  EXPECT_EQ(lost.get_future().get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE((*client)->Slices().ok());
+}
+
+}  // namespace
+}  // namespace switchtower

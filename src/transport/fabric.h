@@ -1,0 +1,97 @@
+// The data plane between workers: messages of a small header and any number of bytes, in order.
+//
+//   engine --Send--> Fabric ==(memory | shared memory | unix socket | TCP)==> Fabric --receiver--> engine
+//
+// Place:    transport; the collective engine and the transfers sit above, workers know nothing else of
+//           each other.
+// Threads:  Send, SetPeers, RemovePeer, stats from any thread. Receiver, PeerLost and on_sent callbacks
+//           run on the fabric's own thread, never inside a call to the fabric; they must not block.
+// Lifetime: set the callbacks before Start; Stop (or the destructor) fails what is queued, and peers
+//           lose this worker. After it no callback runs and a Send is dropped. Never Stop from a callback.
+// Errors:   on_sent gets DataLoss once a peer is lost, PermissionDenied if the handshake was refused,
+//           FailedPrecondition for a peer that is not in the table, Cancelled after RemovePeer or Stop.
+// Invariants: T-1 messages to one peer arrive once, whole and in the order of the Sends, or the peer is
+//           lost. T-2 Send never blocks. T-3 each on_sent of a Send before Stop comes exactly once. T-4 a peer that sends
+//           nonsense loses its own connection and nothing else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "base/net/payload.h"
+#include "types/ids.h"
+
+namespace switchtower {
+
+// Opaque to the fabric: what the engine matches messages by.
+struct MessageHeader {
+  std::array<uint64_t, 8> words{};
+  friend bool operator==(const MessageHeader&, const MessageHeader&) = default;
+};
+
+// How to reach a worker, as it registered itself; `secret` comes with the lease and is the same on both
+// sides. The WorkerId is the incarnation: a restarted worker has another one.
+struct PeerEndpoint {
+  std::vector<std::string> addresses;  // base/net/address.h
+  std::string host_id;                 // transport/host_id.h; equal on both sides: the same host
+  std::string secret;
+};
+using PeerTable = absl::flat_hash_map<WorkerId, PeerEndpoint>;
+
+struct PathStats {
+  uint64_t messages_sent = 0, bytes_sent = 0;
+  uint64_t messages_received = 0, bytes_received = 0;
+};
+struct FabricStats {
+  PathStats memory, shm, unix_socket, tcp;  // bytes of payloads
+  uint64_t peers_lost = 0;
+  uint64_t handshakes_refused = 0;
+  uint64_t ring_full_waits = 0;  // a shared memory ring had no room
+  uint64_t queued_bytes = 0;     // payload bytes whose on_sent is outstanding
+};
+
+class Fabric {
+ public:
+  using OnSent = absl::AnyInvocable<void(absl::Status)>;
+  using Receiver = absl::AnyInvocable<void(WorkerId from, const MessageHeader&, ReceivedBytes)>;
+  using PeerLost = absl::AnyInvocable<void(WorkerId, absl::Status)>;
+  // Memory for a payload of kLargeBytes or more that is about to arrive, so that it is written to its
+  // place at once; null means: take some of your own.
+  using BufferSource =
+      absl::AnyInvocable<std::shared_ptr<char>(WorkerId from, const MessageHeader&, size_t size)>;
+  // From here on a payload moves by reference and the receiver's BufferSource is asked. The receiver gets
+  // memory of its own or a view into shared memory (ReceivedBytes::owned()), aligned to 64 in any case.
+  static constexpr size_t kLargeBytes = 32 * 1024;
+
+  virtual ~Fabric() = default;
+
+  virtual void SetReceiver(Receiver receiver) = 0;
+  virtual void SetPeerLostHandler(PeerLost handler) = 0;
+  virtual void SetBufferSource(BufferSource source) = 0;
+  // Gives this process its name. Connections of peers that came earlier wait for it.
+  virtual void Start(WorkerId self) = 0;
+  virtual void Stop() = 0;
+
+  // What to register with the resource manager; its secret is empty.
+  virtual PeerEndpoint endpoint() const = 0;
+  // Adds or replaces the peers named; others stay. Naming a lost peer allows a new try.
+  virtual void SetPeers(const PeerTable& peers) = 0;
+  // The peer is no longer to be talked to (its lease ended): no PeerLost on either side.
+  virtual void RemovePeer(WorkerId peer) = 0;
+
+  // Connects on demand. `on_sent` (may be null) says that the payload's owners were let go: the bytes
+  // are out of this process or in the kernel's hands, not that the peer has read them. The sender bounds
+  // its memory by it: the fabric itself copies only payloads below kLargeBytes. A message to oneself is
+  // delivered too.
+  virtual void Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) = 0;
+
+  virtual FabricStats stats() const = 0;
+};
+
+}  // namespace switchtower

@@ -1,0 +1,117 @@
+#include <variant>
+
+#include "base/status_macros.h"
+#include "switchtower/worker.pb.h"
+#include "wire/worker/frame_body.h"
+#include "wire/worker/value_codec.h"
+#include "wire/worker/worker_codec.h"
+
+namespace switchtower {
+namespace {
+
+namespace pb = ::switchtower::worker;
+using worker_wire::CauseFromProto;
+using worker_wire::FromProto;
+using worker_wire::ToProto;
+
+void Encode(const Watermark& in, pb::WorkerEvent* event) { ToProto(in.completed, event->mutable_watermark()); }
+
+void Encode(const LaunchFailed& in, pb::WorkerEvent* event) {
+  pb::LaunchFailed* out = event->mutable_launch_failed();
+  ToProto(in.launch, out->mutable_launch());
+  out->set_session(in.session.value);
+  ToProto(in.cause, out->mutable_cause());
+  out->set_origin(in.origin);
+}
+
+void Encode(const Ready& in, pb::WorkerEvent* event) {
+  event->mutable_ready()->set_request(in.request.value);
+  if (!in.status.ok()) ToProto(in.status, event->mutable_ready()->mutable_status());
+}
+
+void Encode(const ReadData& in, pb::WorkerEvent* event) {
+  event->mutable_read_data()->set_request(in.request.value);
+  event->mutable_read_data()->set_last(in.last);
+  if (!in.status.ok()) ToProto(in.status, event->mutable_read_data()->mutable_status());
+}
+
+void Encode(const ProgramLoadFailed& in, pb::WorkerEvent* event) {
+  event->mutable_program_load_failed()->set_program(in.program.hash);
+  ToProto(in.cause, event->mutable_program_load_failed()->mutable_cause());
+}
+
+void Encode(const WorkerStats& in, pb::WorkerEvent* event) {
+  pb::WorkerStats* out = event->mutable_stats();
+  out->set_launches(in.launches);
+  out->set_collectives(in.collectives);
+  out->set_bytes_in_memory(in.bytes_in_memory);
+  out->set_bytes_shared_memory(in.bytes_shared_memory);
+  out->set_bytes_tcp(in.bytes_tcp);
+  out->set_bytes_put(in.bytes_put);
+  out->set_bytes_read(in.bytes_read);
+  out->set_buffer_bytes(in.buffer_bytes);
+  out->set_buffers(in.buffers);
+}
+
+WorkerStats Decode(const pb::WorkerStats& in) {
+  WorkerStats out;
+  out.launches = in.launches();
+  out.collectives = in.collectives();
+  out.bytes_in_memory = in.bytes_in_memory();
+  out.bytes_shared_memory = in.bytes_shared_memory();
+  out.bytes_tcp = in.bytes_tcp();
+  out.bytes_put = in.bytes_put();
+  out.bytes_read = in.bytes_read();
+  out.buffer_bytes = in.buffer_bytes();
+  out.buffers = in.buffers();
+  return out;
+}
+
+}  // namespace
+
+std::string EncodeEventHead(const WorkerEvent& event) {
+  pb::WorkerEvent out;
+  std::visit([&](const auto& in) { Encode(in, &out); }, event);
+  return worker_wire::FrameHead(out);
+}
+
+std::shared_ptr<const std::string> EventPayload(const WorkerEvent& event) {
+  const auto* read = std::get_if<ReadData>(&event);
+  return read == nullptr ? nullptr : read->data;
+}
+
+absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
+  pb::WorkerEvent in;
+  std::string_view payload;
+  RETURN_IF_ERROR(worker_wire::CutBody(body, &in, &payload));
+  switch (in.event_case()) {
+    case pb::WorkerEvent::kWatermark: return Watermark{FromProto(in.watermark())};
+    case pb::WorkerEvent::kLaunchFailed: {
+      LaunchFailed out{FromProto(in.launch_failed().launch()), SessionId{in.launch_failed().session()}, {},
+                       in.launch_failed().origin()};
+      RETURN_IF_ERROR(CauseFromProto(in.launch_failed().cause(), &out.cause));
+      return out;
+    }
+    case pb::WorkerEvent::kReady: {
+      Ready out{RequestId{in.ready().request()}, {}};
+      RETURN_IF_ERROR(FromProto(in.ready().status(), &out.status));
+      return out;
+    }
+    case pb::WorkerEvent::kReadData: {
+      ReadData out{RequestId{in.read_data().request()}, worker_wire::PayloadCopy(payload), in.read_data().last(),
+                   {}};
+      RETURN_IF_ERROR(FromProto(in.read_data().status(), &out.status));
+      return out;
+    }
+    case pb::WorkerEvent::kProgramLoadFailed: {
+      ProgramLoadFailed out{ProgramId{in.program_load_failed().program()}, {}};
+      RETURN_IF_ERROR(CauseFromProto(in.program_load_failed().cause(), &out.cause));
+      return out;
+    }
+    case pb::WorkerEvent::kStats: return Decode(in.stats());
+    case pb::WorkerEvent::EVENT_NOT_SET: break;
+  }
+  return absl::InvalidArgumentError("worker event: of no known kind");
+}
+
+}  // namespace switchtower

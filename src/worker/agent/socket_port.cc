@@ -1,0 +1,65 @@
+#include "worker/agent/socket_port.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "wire/worker/hello.h"
+#include "wire/worker/worker_codec.h"
+
+namespace switchtower {
+
+void SocketPort::Start(Handlers handlers) {
+  // Under the lock, so that frames which come now stay behind those that came before. The handlers only post.
+  MutexLock lock(mutex_);
+  handlers_ = std::make_shared<Handlers>(std::move(handlers));
+  for (WorkerCommand& command : early_) handlers_->on_command(std::move(command));
+  early_.clear();
+  if (early_end_.has_value()) handlers_->on_closed(*std::exchange(early_end_, std::nullopt));
+}
+
+void SocketPort::OnCommandFrame(std::string_view body) {
+  absl::StatusOr<WorkerCommand> command = DecodeCommand(body);
+  if (!command.ok()) {
+    LogError("controller sent what is no command: {}", command.status().ToString());
+    connection_->Close(command.status());
+    return;
+  }
+  std::shared_ptr<Handlers> handlers;
+  {
+    MutexLock lock(mutex_);
+    handlers = handlers_;
+    if (handlers == nullptr) early_.push_back(*std::move(command));
+  }
+  if (handlers != nullptr) handlers->on_command(*std::move(command));
+}
+
+void SocketPort::OnClosed(absl::Status why) {
+  std::shared_ptr<Handlers> handlers;
+  {
+    MutexLock lock(mutex_);
+    handlers = handlers_;
+    if (handlers == nullptr) early_end_ = why;
+  }
+  if (handlers != nullptr) handlers->on_closed(std::move(why));
+}
+
+void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
+  Payload body(EncodeEventHead(event));
+  if (auto payload = EventPayload(event)) body.Append(std::move(payload));
+  FramedConnection::SendOptions options;
+  // Nobody waits for a watermark as one waits for an answer: the loop writes several at once.
+  if (std::holds_alternative<Watermark>(event)) options.when = FramedConnection::When::kSoon;
+  auto sent = std::make_shared<OnSent>(std::move(on_sent));
+  if (*sent != nullptr) {
+    options.on_written = [sent](absl::Status) { std::move (*sent)(); };
+  }
+  const absl::Status status = connection_->Send(static_cast<uint32_t>(WorkerFrame::kEvent), std::move(body),
+                                                std::move(options));
+  if (status.ok()) return;
+  if (status.code() == absl::StatusCode::kResourceExhausted) {
+    connection_->Close(absl::ResourceExhaustedError("the controller doesn't read what this worker sends"));
+  }
+  if (*sent != nullptr) std::move (*sent)();
+}
+
+}  // namespace switchtower

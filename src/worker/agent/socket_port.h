@@ -1,0 +1,42 @@
+// A ControllerPort over one framed connection, from the moment its hello was accepted.
+//
+// Place:    worker/agent.
+// Threads:  as ControllerPort; frames and the end come from the connection's loop.
+// Lifetime: shared by the Worker and the server's connection; closing either way tells both.
+// Errors:   a command that can't be decoded, or a controller that doesn't read its events, ends the connection.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "base/mutex.h"
+#include "base/net/framed_connection.h"
+#include "worker_api/port.h"
+
+namespace switchtower {
+
+class SocketPort : public ControllerPort {
+ public:
+  explicit SocketPort(std::shared_ptr<FramedConnection> connection) : connection_(std::move(connection)) {}
+
+  void Start(Handlers handlers) override EXCLUDES(mutex_);
+  using ControllerPort::Send;
+  void Send(WorkerEvent event, OnSent on_sent) override;
+  // Events sent before it still leave.
+  void Close(absl::Status why) override { connection_->CloseWhenWritten(std::move(why)); }
+
+  // Loop's thread.
+  void OnCommandFrame(std::string_view body) EXCLUDES(mutex_);
+  void OnClosed(absl::Status why) EXCLUDES(mutex_);
+
+ private:
+  const std::shared_ptr<FramedConnection> connection_;
+  Mutex mutex_;
+  // Null before Start. Used outside of the lock by the loop's thread, once `early_` is empty.
+  std::shared_ptr<Handlers> handlers_ GUARDED_BY(mutex_);
+  std::deque<WorkerCommand> early_ GUARDED_BY(mutex_);
+  std::optional<absl::Status> early_end_ GUARDED_BY(mutex_);
+};
+
+}  // namespace switchtower

@@ -1,0 +1,162 @@
+// Collectives of programs whose ranks are spread over workers, behind the FFI
+// calls of their executions.
+//
+//   FFI handler --Join--> members meet in memory --one message per process and
+//   phase--> Fabric --> peers
+//        ^----------- done(status) once all of the group is here <--
+//        OnPeerMessage <--- Fabric <---/
+//
+// Place:    worker/collective; implements the CollectiveEngine of exec. Above
+// transport. Threads:  any method from any thread; none of them blocks. One
+// mutex, held for table look-ups alone: messages are
+//           packed, sent and combined, and `done` is called, without it. A
+//           call's `done` comes on the thread that made its Join, if that call
+//           completed the group, and on a thread of the engine's pool
+//           otherwise, because XLA goes on with the program there.
+// Lifetime: the fabric outlives the engine, but is stopped before the engine
+// ends. Errors:   a collective ends with the first cause its launch has: of a
+// CancelLaunch; DataLoss naming worker and
+//           operation if a peer is lost; InvalidArgument if ranks disagree;
+//           ResourceExhausted if peers' messages outgrow early_bytes_max.
+// Invariants: E-1 matching is by (launch, op id, iteration, group) and never by
+// the order of arrival (S-2). E-2
+//           bits don't depend on placement (S-8, A-1). E-3 each `done` is
+//           called exactly once, and not before the engine has stopped reading
+//           and writing that call's buffers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
+#include "base/strand.h"
+#include "transport/fabric.h"
+#include "worker/collective/exchange.h"
+#include "worker/collective/member_call.h"
+#include "worker/exec/launch_context.h"
+#include "worker/exec/peer_router.h"
+
+namespace switchtower {
+
+// What somebody who asks "why does it hang" wants to know.
+struct PendingCollective {
+  LaunchId launch;
+  uint32_t op_id =
+      0;  // CollectiveSite of the program has its name and source line
+  uint32_t iteration = 0;
+  uint32_t group = 0;
+  std::string kind;
+  std::vector<int64_t> ranks_here;  // local ranks that came, and those whose
+                                    // worker's message came
+  std::vector<int64_t>
+      ranks_missing;  // both empty: only peers' messages are here so far
+  std::chrono::steady_clock::time_point since;
+};
+
+class ExchangeEngine final : public CollectiveEngine,
+                             public PeerRouter::Handler {
+ public:
+  struct Options {
+    int64_t user_data_type = 0;  // of RegisterCollectives
+    int threads = 4;  // a few more than devices here: programs go on on them
+    size_t early_bytes_max =
+        size_t{1} << 30;  // for each launch; four times as much for all
+  };
+  ExchangeEngine(Fabric& fabric, const Options& options);
+  ~ExchangeEngine() override;
+
+  // A rank of this worker comes to a collective.
+  void Join(MemberCall call) EXCLUDES(mutex_);
+  absl::StatusOr<std::shared_ptr<const GroupPlan>> Plan(
+      const std::shared_ptr<const GangTable>& gang,
+      absl::Span<const int64_t> ranks) {
+    return plans_.Get(gang, ranks);
+  }
+  // Ends what is pending and refuses what comes.
+  void Stop() EXCLUDES(mutex_);
+
+  std::vector<PendingCollective> Pending() const EXCLUDES(mutex_);
+  uint64_t stale_messages() const {
+    return stale_messages_.load(std::memory_order_relaxed);
+  }
+
+  int64_t user_data_type() const override { return options_.user_data_type; }
+  void LaunchBegins(LaunchId launch,
+                    std::shared_ptr<const GangTable> gang) override
+      EXCLUDES(mutex_);
+  void CancelLaunch(LaunchId launch, absl::Status cause) override
+      EXCLUDES(mutex_);
+  void LaunchEnded(LaunchId launch) override EXCLUDES(mutex_);
+  CollectiveStats stats() const override;
+
+  void OnPeerMessage(WorkerId from, const MessageHeader& header,
+                     ReceivedBytes bytes) override EXCLUDES(mutex_);
+  void OnPeerLost(WorkerId peer, absl::Status why) override EXCLUDES(mutex_);
+
+ private:
+  enum class On { kJoin, kPool, kElsewhere };
+  enum class Step { kWait, kSend, kApply, kEnd };
+  using Exchanges = std::vector<ExchangePtr>;
+
+  std::shared_ptr<ExchangeLaunch> LaunchOfMessage(LaunchId id) REQUIRES(mutex_);
+  ExchangePtr& FindExchange(const std::shared_ptr<ExchangeLaunch>& launch,
+                            const ExchangeKey& key, CollectiveKind kind)
+      REQUIRES(mutex_);
+  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint,
+                            ExchangePtr& exchange, int& index,
+                            Exchanges& failed) REQUIRES(mutex_);
+  // Takes a message whose members haven't come; ResourceExhausted if there are
+  // too many.
+  absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message)
+      REQUIRES(mutex_);
+  void Forget(ExchangeLaunch& launch) REQUIRES(mutex_);
+  // Sets the cause if there is none, and appends the exchanges that it ends to
+  // `failed`: Advance them unlocked.
+  void Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed)
+      REQUIRES(mutex_);
+  void AdvanceAll(const Exchanges& exchanges) EXCLUDES(mutex_);
+
+  // Runs the steps that can run. `self`: the member whose Join this is, -1 if
+  // it is none's.
+  void Advance(const ExchangePtr& exchange, On on, int self) EXCLUDES(mutex_);
+  Step NextStep(Exchange& exchange) REQUIRES(mutex_);
+  void Send(const ExchangePtr& exchange, int phase) EXCLUDES(mutex_);
+  void SendTo(const ExchangePtr& exchange, int phase, int to,
+              const PieceList& pieces) EXCLUDES(mutex_);
+  void OnSent(const Exchange::SendSlot& slot, const absl::Status& status)
+      EXCLUDES(mutex_);
+  // False: the step goes on elsewhere, which will Advance.
+  bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
+  // True for the last part.
+  bool ApplyPart(const ExchangePtr& exchange, int part) EXCLUDES(mutex_);
+  void Complete(const ExchangePtr& exchange, On on, int self) EXCLUDES(mutex_);
+
+  Fabric& fabric_;
+  const Options options_;
+  PlanCache plans_;
+
+  mutable Mutex mutex_;
+  absl::flat_hash_map<LaunchId, std::shared_ptr<ExchangeLaunch>> launches_
+      GUARDED_BY(mutex_);
+  LaunchId newest_begun_ GUARDED_BY(mutex_);
+  int not_begun_ GUARDED_BY(mutex_) =
+      0;  // launches of which only messages are here
+  size_t held_bytes_ GUARDED_BY(mutex_) = 0;  // of all launches
+  absl::flat_hash_map<WorkerId, absl::Status> lost_ GUARDED_BY(mutex_);
+  bool stopped_ GUARDED_BY(mutex_) = false;
+
+  std::atomic<uint64_t> operations_{0};
+  std::atomic<uint64_t> bytes_in_memory_{0};
+  std::atomic<uint64_t> stale_messages_{0};
+
+  ThreadPool pool_;  // last: its tasks use the rest
+};
+
+}  // namespace switchtower

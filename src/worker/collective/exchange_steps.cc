@@ -1,0 +1,253 @@
+// The steps of an exchange: send, apply, complete. See exchange_engine.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/net/payload.h"
+#include "worker/collective/exchange_engine.h"
+#include "worker/collective/fp_mode.h"
+#include "worker/collective/message_header.h"
+
+namespace switchtower {
+namespace {
+
+// Work on this many bytes or less is done where it comes up, even on the
+// fabric's thread: waking another thread would take longer.
+constexpr int64_t kInlineBytes = 64 * 1024;
+// More than this is cut among several threads.
+constexpr int64_t kPartBytes = 512 * 1024;
+// Contiguous stretches below this are packed rather than sent one by one.
+constexpr size_t kReferenceBytes = 4 * 1024;
+
+int64_t WorkBytes(const Exchange& exchange) {
+  return exchange.shape.operand_bytes() * exchange.plan->size() +
+         exchange.shape.result_bytes() *
+             static_cast<int64_t>(exchange.members.size());
+}
+
+void Pack(const PieceList& pieces, char* to) {
+  for (const PieceList::Piece& piece : pieces.pieces()) {
+    for (int64_t b = 0; b < piece.blocks; ++b) {
+      std::memcpy(to, piece.data + b * piece.stride, piece.size);
+      to += piece.size;
+    }
+  }
+}
+
+}  // namespace
+
+void ExchangeEngine::Advance(const ExchangePtr& exchange, On on, int self) {
+  for (;;) {
+    Step step;
+    int phase = 0;
+    {
+      MutexLock lock(mutex_);
+      step = NextStep(*exchange);
+      phase = exchange->stage / 2;
+    }
+    switch (step) {
+      case Step::kWait:
+        return;
+      case Step::kSend:
+        Send(exchange, phase);
+        break;
+      case Step::kApply:
+        if (!Apply(exchange, on)) return;
+        break;
+      case Step::kEnd:
+        Complete(exchange, on, self);
+        return;
+    }
+  }
+}
+
+ExchangeEngine::Step ExchangeEngine::NextStep(Exchange& exchange) {
+  if (exchange.busy || exchange.ended) return Step::kWait;
+  const bool failed = !exchange.launch->cause.ok();
+  if (!failed && !exchange.complete_here()) return Step::kWait;
+  if (failed || exchange.stage == 2 * exchange.phases) {
+    if (exchange.pins > 0) return Step::kWait;
+    exchange.ended = true;
+    exchange.launch->exchanges.erase(exchange.key);
+    return Step::kEnd;
+  }
+  const int phase = exchange.stage / 2;
+  if (exchange.stage % 2 == 1 && exchange.inboxes[phase].missing > 0)
+    return Step::kWait;
+  exchange.busy = true;
+  return exchange.stage % 2 == 0 ? Step::kSend : Step::kApply;
+}
+
+void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
+  const GroupPlan& plan = *exchange->plan;
+  absl::Status status;
+  if (plan.process_count() > 1) {
+    const ExchangeView view = exchange->View();
+    for (int offset = 1; offset < plan.process_count() && status.ok();
+         ++offset) {
+      // Each process begins with its neighbour, so that not all send to the
+      // same one first.
+      const int to = (plan.self + offset) % plan.process_count();
+      if (!exchange->algorithm->Sends(exchange->shape, plan, phase, to))
+        continue;
+      PieceList pieces;
+      status = exchange->algorithm->Gather(view, phase, to, pieces);
+      if (status.ok()) SendTo(exchange, phase, to, pieces);
+    }
+  }
+  Exchanges failed;
+  {
+    MutexLock lock(mutex_);
+    if (!status.ok()) Fail(*exchange->launch, std::move(status), failed);
+    exchange->busy = false;
+    ++exchange->stage;
+  }
+  AdvanceAll(failed);
+}
+
+void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to,
+                            const PieceList& pieces) {
+  const GroupPlan& plan = *exchange->plan;
+  const CollectiveHeader header{exchange->launch->id, exchange->key,
+                                exchange->shape.kind, phase,
+                                exchange->fingerprint};
+  Exchange::SendSlot& slot =
+      exchange->send_slots[phase * plan.process_count() + to];
+  const bool large = pieces.bytes() >= Fabric::kLargeBytes;
+  slot.pinned = large && !pieces.has_owned() &&
+                pieces.bytes() / pieces.runs() >= kReferenceBytes;
+
+  std::string small;
+  Payload payload;
+  if (slot.pinned) {
+    for (const PieceList::Piece& piece : pieces.pieces()) {
+      for (int64_t b = 0; b < piece.blocks; ++b)
+        payload.Append({piece.data + b * piece.stride, piece.size}, exchange);
+    }
+    MutexLock lock(mutex_);
+    ++exchange->pins;
+  } else if (large) {
+    std::shared_ptr<char> packed = AllocateBytes(pieces.bytes());
+    Pack(pieces, packed.get());
+    payload = Payload::Owned({packed.get(), pieces.bytes()}, packed);
+  } else if (pieces.runs() == 1) {
+    payload = Payload::View({pieces.pieces()[0].data, pieces.bytes()});
+  } else if (pieces.bytes() > 0) {
+    thread_local std::string scratch;
+    scratch.resize(std::max(scratch.size(), pieces.bytes()));
+    Pack(pieces, scratch.data());
+    payload = Payload::View({scratch.data(), pieces.bytes()});
+  }
+  std::shared_ptr<const Exchange::SendSlot> alive(exchange, &slot);
+  fabric_.Send(plan.processes[to].worker, header.Write(), std::move(payload),
+               [alive = std::move(alive)](absl::Status status) {
+                 alive->exchange->engine->OnSent(*alive, status);
+               });
+}
+
+void ExchangeEngine::OnSent(const Exchange::SendSlot& slot,
+                            const absl::Status& status) {
+  if (status.ok() && !slot.pinned) return;
+  const ExchangePtr exchange = slot.exchange->shared_from_this();
+  Exchanges failed;
+  {
+    MutexLock lock(mutex_);
+    if (slot.pinned) --exchange->pins;
+    if (!status.ok() && !exchange->ended) {
+      const uint64_t worker = exchange->plan->processes[slot.to].worker.value;
+      const std::string why(status.message());
+      Fail(*exchange->launch,
+           absl::IsDataLoss(status)
+               ? absl::DataLossError(
+                     fmt::format("worker {} was lost during {}: {}", worker,
+                                 exchange->Describe(), why))
+               : absl::Status(status.code(),
+                              fmt::format("{} can't reach worker {}: {}",
+                                          exchange->Describe(), worker, why)),
+           failed);
+    }
+  }
+  AdvanceAll(failed);
+  Advance(exchange, On::kElsewhere, -1);
+}
+
+bool ExchangeEngine::Apply(const ExchangePtr& exchange, On on) {
+  const int64_t work = WorkBytes(*exchange);
+  const int parts = static_cast<int>(
+      std::clamp<int64_t>(work / kPartBytes, 1, options_.threads));
+  exchange->parts = exchange->parts_left = parts;
+  const bool here = on != On::kElsewhere || work <= kInlineBytes;
+  for (int part = here ? 1 : 0; part < parts; ++part) {
+    pool_.Post([this, exchange, part] {
+      if (ApplyPart(exchange, part)) Advance(exchange, On::kPool, -1);
+    });
+  }
+  return here && ApplyPart(exchange, 0);
+}
+
+bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {
+  const int phase = exchange->stage / 2;
+  absl::Status status;
+  {
+    ScopedXlaFloatMode mode;
+    status = exchange->algorithm->Apply(exchange->View(phase), phase, part,
+                                        exchange->parts);
+  }
+  Exchanges failed;
+  bool last = false;
+  {
+    MutexLock lock(mutex_);
+    if (!status.ok()) Fail(*exchange->launch, std::move(status), failed);
+    last = --exchange->parts_left == 0;
+    if (last) {
+      exchange->busy = false;
+      ++exchange->stage;
+    }
+  }
+  AdvanceAll(failed);
+  return last;
+}
+
+void ExchangeEngine::Complete(const ExchangePtr& exchange, On on, int self) {
+  absl::Status outcome;
+  {
+    MutexLock lock(mutex_);
+    outcome = exchange->launch->cause;
+  }
+  if (outcome.ok()) {
+    operations_.fetch_add(exchange->members.size(), std::memory_order_relaxed);
+    if (exchange->members.size() > 1) {
+      bytes_in_memory_.fetch_add(
+          exchange->members.size() * exchange->shape.operand_bytes(),
+          std::memory_order_relaxed);
+    }
+  }
+  // The program may run on for long inside `done`: it shall not hold the
+  // messages meanwhile.
+  for (Exchange::Inbox& inbox : exchange->inboxes) inbox.messages.clear();
+  exchange->early.clear();
+  Exchange::Member* inline_member = nullptr;
+  for (size_t m = 0; m < exchange->members.size(); ++m) {
+    Exchange::Member& member = exchange->members[m];
+    if (!member.here) continue;
+    member.outcome = outcome;
+    const bool last = m + 1 == exchange->members.size();
+    if (static_cast<int>(m) == self || (on == On::kPool && self < 0 && last)) {
+      inline_member = &member;
+      continue;
+    }
+    pool_.Post([alive = std::shared_ptr<Exchange::Member>(exchange, &member)] {
+      ScopedXlaFloatMode mode;
+      std::exchange(alive->done, nullptr)(alive->outcome);
+    });
+  }
+  if (inline_member != nullptr) {
+    ScopedXlaFloatMode mode;
+    std::exchange(inline_member->done, nullptr)(inline_member->outcome);
+  }
+}
+
+}  // namespace switchtower

@@ -1,0 +1,72 @@
+// One device: a FIFO of launches and the one thread that starts them.
+//
+//   Push --> queue --(head: program loaded, inputs filled, room in flight)--> Engine::Execute --> done
+//
+// Execute may block as long as the program runs (small programs run inside it), hence a thread for each device; and
+// it returns at once for others, hence a bound on how far ahead the calls run.
+//
+// Place:    worker/exec, over engine and store.
+// Threads:  Push, Poke from any thread. Dispatch on its own.
+// Lifetime: Stop waits for everything in flight, so cancel first. The queue outlives the launches pushed to it.
+// Errors:   of a launch: its results and LaunchState::End get them, with the first cause.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include "base/mutex.h"
+#include "worker/engine/engine.h"
+#include "worker/exec/launch_state.h"
+
+namespace switchtower {
+
+class DeviceQueue {
+ public:
+  static constexpr int kInFlightMax = 32;
+
+  DeviceQueue(Engine& engine, CollectiveEngine* collectives, int32_t ordinal);
+  ~DeviceQueue();
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  void Push(RankTaskPtr task);
+  // The head may have been dropped: looks again.
+  void Poke();
+  void Stop();
+
+  uint64_t executions() const { return executions_.load(std::memory_order_relaxed); }
+
+ private:
+  // Outlives the queue in callbacks.
+  struct Shared {
+    Mutex mutex;
+    CondVar wake;
+    std::deque<RankTaskPtr> tasks GUARDED_BY(mutex);
+    int in_flight GUARDED_BY(mutex) = 0;
+    uint64_t pokes GUARDED_BY(mutex) = 0;
+    bool stopping GUARDED_BY(mutex) = false;
+  };
+
+  struct Ending;
+
+  void Run();
+  RankTaskPtr Next();
+  // False if it was dropped while it waited.
+  bool WaitForInputs(const RankTaskPtr& task);
+  void Execute(const RankTaskPtr& task);
+  static void FillResults(const RankTask& task, std::vector<EngineBufferPtr> outputs);
+  static absl::Status Gather(const RankTask& task, EngineExecution& execution);
+  // An execution failed: if an argument's producer failed, that is the cause.
+  static void Blame(RankTaskPtr task, size_t argument, absl::Status status);
+
+  Engine& engine_;
+  CollectiveEngine* const collectives_;
+  const int32_t ordinal_;
+  const std::shared_ptr<Shared> shared_;
+  std::atomic<uint64_t> executions_{0};
+  std::thread thread_;
+};
+
+}  // namespace switchtower

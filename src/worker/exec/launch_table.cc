@@ -1,0 +1,216 @@
+#include "worker/exec/launch_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace switchtower {
+
+// Hears of launches on any thread and brings it to the table. One for each controller: when that is gone, its
+// launches still end, but nobody is told.
+class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_from_this<Observer> {
+ public:
+  Observer(LaunchTable& table, std::shared_ptr<WorkQueue> intake, CollectiveEngine* collectives)
+      : table_(table), intake_(std::move(intake)), collectives_(collectives) {}
+
+  void OnLaunchFailed(const LaunchState& launch, const absl::Status& cause, bool origin) override {
+    if (collectives_ != nullptr) collectives_->CancelLaunch(launch.id, cause);
+    intake_->Post([self = shared_from_this(), event = LaunchFailed{launch.id, launch.session, cause, origin}] {
+      if (self->muted) return;
+      if (event.origin) LogInfo("launch {} failed: {}", event.launch, event.cause.ToString());
+      self->table_.emit_(event);
+    });
+  }
+  void OnLaunchEnded(const LaunchState& launch) override {
+    if (collectives_ != nullptr) collectives_->LaunchEnded(launch.id);
+    intake_->Post([self = shared_from_this(), id = launch.id] { self->table_.Ended(id); });
+  }
+
+  bool muted = false;  // intake thread
+
+ private:
+  LaunchTable& table_;
+  const std::shared_ptr<WorkQueue> intake_;
+  CollectiveEngine* const collectives_;
+};
+
+LaunchTable::LaunchTable(Parts parts, Emit emit)
+    : parts_(std::move(parts)),
+      emit_(std::move(emit)),
+      observer_(std::make_shared<Observer>(*this, parts_.intake, parts_.collectives)) {
+  for (int32_t ordinal = 0; ordinal < parts_.engine->device_count(); ++ordinal) {
+    devices_.push_back(std::make_unique<DeviceQueue>(*parts_.engine, parts_.collectives, ordinal));
+  }
+}
+
+LaunchTable::~LaunchTable() = default;
+
+void LaunchTable::DefineGang(switchtower::DefineGang command) {
+  Gang gang;
+  for (size_t rank = 0; rank < command.ranks.size(); ++rank) {
+    const PhysicalDevice& device = command.ranks[rank];
+    if (device.worker != parts_.self) continue;
+    if (device.ordinal < 0 || device.ordinal >= static_cast<int32_t>(devices_.size())) {
+      LogError("gang {} names device {} of {}, not defined", command.gang.value, device.ordinal, devices_.size());
+      return;
+    }
+    gang.local_ranks.push_back(static_cast<int>(rank));
+  }
+  gang.table =
+      std::make_shared<const GangTable>(GangTable{command.gang, parts_.self, std::move(command.ranks)});
+  gangs_[command.gang] = std::move(gang);
+}
+
+absl::Status LaunchTable::Check(const switchtower::Launch& command, const Gang* gang,
+                                const ProgramSlot* program) const {
+  if (command.id <= newest_) {
+    return absl::InvalidArgumentError(fmt::format("launch {} came after launch {}", command.id, newest_));
+  }
+  if (gang == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("launch {} names gang {}, which this worker doesn't know", command.id, command.gang.value));
+  }
+  if (gang->local_ranks.empty()) return absl::OkStatus();
+  if (program == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("launch {} names program {}, which this worker never loaded", command.id, command.program.hash));
+  }
+  if (command.arguments.size() != program->num_parameters || command.results.size() != program->num_results) {
+    return absl::InvalidArgumentError(fmt::format("launch {} has {} arguments and {} results, program {} has {} and {}",
+                                                  command.id, command.arguments.size(), command.results.size(),
+                                                  program->name, program->num_parameters, program->num_results));
+  }
+  for (uint32_t position : command.donated) {
+    if (position >= command.arguments.size()) {
+      return absl::InvalidArgumentError(fmt::format("launch {} donates a parameter it doesn't have", command.id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void LaunchTable::Refuse(const switchtower::Launch& command, const Gang* gang, const absl::Status& why) {
+  LogWarn("launch refused: {}", why.ToString());
+  if (gang != nullptr) {
+    for (int rank : gang->local_ranks) {
+      for (ArrayId result : command.results) {
+        parts_.store->Promise({command.session, result}, gang->table->ranks[rank].ordinal)->Fail(why);
+      }
+    }
+  }
+  emit_(LaunchFailed{command.id, command.session, why, /*origin=*/true});
+}
+
+void LaunchTable::Launch(switchtower::Launch command) {
+  auto found = gangs_.find(command.gang);
+  const Gang* gang = found == gangs_.end() ? nullptr : &found->second;
+  std::shared_ptr<ProgramSlot> program = parts_.programs->Find(command.program);
+  const bool in_order = command.id > newest_;
+  const absl::Status status = Check(command, gang, program.get());
+  if (in_order) {
+    newest_ = command.id;
+    order_.push_back({command.id, /*ended=*/!status.ok() || gang->local_ranks.empty()});
+  }
+  if (!status.ok()) Refuse(command, gang, status);
+  if (!status.ok() || gang->local_ranks.empty()) return Advance();
+
+  if (parts_.collectives != nullptr) parts_.collectives->LaunchBegins(command.id, gang->table);
+  auto state = std::make_shared<LaunchState>(command.id, command.session, observer_);
+  running_[command.id] = state;
+  std::vector<RankTaskPtr> tasks;
+  tasks.reserve(gang->local_ranks.size());
+  for (int rank : gang->local_ranks) tasks.push_back(MakeTask(command, *gang, rank, state, program));
+  state->SetTasks(tasks);
+  for (RankTaskPtr& task : tasks) {
+    DeviceQueue* queue = task->queue;
+    queue->Push(std::move(task));
+  }
+}
+
+RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang& gang, int rank,
+                                  const std::shared_ptr<LaunchState>& state, std::shared_ptr<ProgramSlot> program) {
+  const int32_t ordinal = gang.table->ranks[rank].ordinal;
+  auto task = std::make_shared<RankTask>(state, ordinal, command.id, rank, gang.table, parts_.collectives);
+  task->queue = devices_[ordinal].get();
+  task->program = std::move(program);
+  task->arguments.reserve(command.arguments.size());
+  for (ArrayId argument : command.arguments) {
+    task->arguments.push_back(parts_.store->Find({command.session, argument}, ordinal));
+    ++task->arguments.back()->uses;
+  }
+  // A permission isn't used where another array or another argument shares the buffer.
+  task->may_donate.assign(command.arguments.size(), false);
+  for (uint32_t position : command.donated) {
+    const BufferEntry& entry = *task->arguments[position];
+    task->may_donate[position] = entry.names == 1 && entry.uses == 1;
+  }
+  for (const BufferEntryPtr& argument : task->arguments) argument->uses = 0;
+  if (!command.donated.empty()) {
+    const absl::Status donated = absl::InvalidArgumentError(
+        fmt::format("array was donated to launch {} ({})", command.id, task->program->name));
+    for (uint32_t position : command.donated) {
+      parts_.store->ReplaceByError({command.session, command.arguments[position]}, ordinal, donated);
+    }
+  }
+  task->results.reserve(command.results.size());
+  for (ArrayId result : command.results) {
+    task->results.push_back(parts_.store->Promise({command.session, result}, ordinal));
+  }
+  return task;
+}
+
+void LaunchTable::Cancel(LaunchId launch, const absl::Status& cause) {
+  auto it = running_.find(launch);
+  if (it == running_.end()) return;
+  const std::shared_ptr<LaunchState> state = it->second;
+  state->Fail(cause, /*origin=*/false);
+}
+
+void LaunchTable::CancelSession(SessionId session, const absl::Status& cause) {
+  for (const auto& [id, state] : running_) {
+    if (state->session == session) state->Fail(cause, /*origin=*/false);
+  }
+}
+
+void LaunchTable::Reset(const absl::Status& cause) {
+  observer_->muted = true;
+  observer_ = std::make_shared<Observer>(*this, parts_.intake, parts_.collectives);
+  for (const auto& [id, state] : running_) state->Fail(cause, /*origin=*/false);
+  order_.clear();
+  gangs_.clear();
+}
+
+void LaunchTable::StopDevices() {
+  for (const auto& device : devices_) device->Stop();
+}
+
+void LaunchTable::Ended(LaunchId launch) {
+  if (auto it = running_.find(launch); it != running_.end()) {
+    it->second->Release();
+    running_.erase(it);
+  }
+  auto it = std::lower_bound(order_.begin(), order_.end(), launch,
+                             [](const Ordered& entry, const LaunchId& id) { return entry.id < id; });
+  if (it == order_.end() || it->id != launch) return;
+  it->ended = true;
+  Advance();
+}
+
+void LaunchTable::Advance() {
+  LaunchId completed;
+  while (!order_.empty() && order_.front().ended) {
+    completed = order_.front().id;
+    order_.pop_front();
+  }
+  if (completed != LaunchId{}) emit_(Watermark{completed});
+}
+
+uint64_t LaunchTable::executions() const {
+  uint64_t count = 0;
+  for (const auto& device : devices_) count += device->executions();
+  return count;
+}
+
+}  // namespace switchtower

@@ -1,0 +1,66 @@
+// The contract from worker to controller: events as values, one ordered stream for each worker.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "types/ids.h"
+
+namespace switchtower {
+
+// All launches up to and including `completed` that were sent to this worker have ended on all of its
+// devices, well or not. Sent at least whenever the worker runs out of launches.
+struct Watermark {
+  LaunchId completed;
+};
+
+// A launch (or a transfer, by its id) failed on this worker: a rank couldn't start it, or its program ended
+// in an error. Sent once for each launch and worker, with the first cause. `origin` is false where the cause
+// is a CancelLaunch or a peer's error that the controller knows already.
+struct LaunchFailed {
+  LaunchId launch;
+  SessionId session;
+  absl::Status cause;
+  bool origin = true;
+};
+
+struct Ready {
+  RequestId request;
+  absl::Status status;
+};
+
+// Pieces of the answer to a ReadShard, in order; `last` ends it. A status that isn't OK ends it too.
+struct ReadData {
+  RequestId request;
+  std::shared_ptr<const std::string> data;
+  bool last = false;
+  absl::Status status;
+};
+
+// A program couldn't be loaded.
+struct ProgramLoadFailed {
+  ProgramId program;
+  absl::Status cause;
+};
+
+// Counters since the worker started; sent about once a second while they change, and on the last event
+// before a worker stops.
+struct WorkerStats {
+  uint64_t launches = 0;             // per-device program executions
+  uint64_t collectives = 0;          // collective operations completed by members here
+  uint64_t bytes_in_memory = 0;      // exchanged between members inside this process
+  uint64_t bytes_shared_memory = 0;  // sent to workers on this host
+  uint64_t bytes_tcp = 0;            // sent to workers on other hosts
+  uint64_t bytes_put = 0;            // host -> device
+  uint64_t bytes_read = 0;           // device -> host
+  uint64_t buffer_bytes = 0;         // held by arrays now
+  uint64_t buffers = 0;              // entries held now
+};
+
+using WorkerEvent = std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats>;
+
+}  // namespace switchtower

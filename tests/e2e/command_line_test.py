@@ -1,0 +1,75 @@
+"""What a user meets at the command line: flags, errors as sentences, the client's environment."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from cluster import BINARY, Up, clean_environment
+
+
+def switchtower(*arguments, timeout=120, env=None):
+    return subprocess.run([str(BINARY), *arguments], env=env or clean_environment(), capture_output=True, text=True, timeout=timeout)
+
+
+class CommandLine(unittest.TestCase):
+    def test_every_role_explains_its_flags(self):
+        for role in ("up", "run", "resource-manager", "proxy", "worker"):
+            done = switchtower(role, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("--", done.stdout)
+
+    def test_dashes_and_underscores_are_the_same(self):
+        done = switchtower("proxy", "--server-port=70000", "--resource_manager_address=x")
+        self.assertIn("65535", done.stderr)
+
+    def test_flag_out_of_range(self):
+        done = switchtower("up", "--slices=0")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--slices", done.stderr)
+
+    def test_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            done = switchtower("up", f"--port={taken.getsockname()[1]}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("in use", done.stderr)
+
+    def test_plugin_not_found(self):
+        done = switchtower("up", "--port=0", "--pjrt-plugin=/nowhere/plugin.so")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/plugin.so", done.stderr)
+
+    def test_plugin_that_is_none(self):
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(b"not a library")
+            file.flush()
+            done = switchtower("up", "--port=0", f"--pjrt-plugin={file.name}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(file.name, done.stderr)
+
+    def test_worker_without_manager(self):
+        done = switchtower("worker", "--resource_manager_address=no-such-host.invalid:1", "--connect-timeout=1", "--devices=1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--resource_manager_address", done.stderr)
+
+    def test_run_extends_pythonpath(self):
+        done = switchtower("run", "--", sys.executable, "-c",
+                           "import os; print(os.environ['PYTHONPATH']); print(os.environ['JAX_PLATFORMS'])",
+                           env=clean_environment() | {"PYTHONPATH": "/mine"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.splitlines()[0].endswith(":/mine"), done.stdout)
+        self.assertEqual(done.stdout.splitlines()[1], "proxy")
+
+    def test_log_dir_has_a_log_for_each_role(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Up((1, 2, 1), [f"--log-dir={folder}"]):
+                names = set(os.listdir(folder))
+        self.assertEqual(names, {"resource-manager.log", "proxy.log", "worker-slice0-0.log", "worker-slice0-1.log"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+"""Processes that die: nobody hangs, nothing stays behind, the others go on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from cluster import BINARY, Up, alive, clean_environment, cluster_flags, descendants, read_until, wait_until
+
+BUSY = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("x",))
+step = jax.jit(lambda a: a @ a.T @ a * 1e-3 + a.sum(0))
+a = jax.device_put(np.ones((64, 64), np.float32), NamedSharding(mesh, P("x")))
+a = step(a); a.block_until_ready(); print("running", flush=True)
+while True:
+    for _ in range(20): a = step(a)
+    a.block_until_ready()
+"""
+
+SUM = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("x",))
+a = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x")))
+print("sum", float(jax.jit(lambda v: v.sum())(a)))
+"""
+
+
+def buffers_are_shared_memory_free():
+    return [name for name in os.listdir("/dev/shm") if "switchtower" in name]
+
+
+class Failures(unittest.TestCase):
+    SHAPE = (2, 2, 2)
+
+    def busy_client(self, up):
+        client = up.popen(BUSY)
+        self.addCleanup(client.stdout.close)
+        self.addCleanup(client.wait)
+        self.addCleanup(client.kill)
+        read_until(client, "running")
+        return client
+
+    def works(self, up):
+        done = up.run(SUM)
+        self.assertIn("sum 28.0", done.stdout, done.stderr[-3000:])
+
+    def test_killed_client_frees_its_things_and_others_go_on(self):
+        with Up(self.SHAPE) as up:
+            client = self.busy_client(up)
+            client.kill()
+            client.wait()
+            self.works(up)
+
+    def test_killed_worker_is_data_loss_and_comes_back(self):
+        with Up(self.SHAPE) as up:
+            client = self.busy_client(up)
+            workers = up.children("worker")
+            self.assertEqual(len(workers), 4)
+            os.kill(workers[0], signal.SIGKILL)
+            output, _ = client.communicate(timeout=60)
+            self.assertNotEqual(client.returncode, 0)
+            self.assertIn("DATA_LOSS", output)
+            wait_until(lambda: len(up.children("worker")) == 4, what="the worker's restart")
+
+            def sum_again():
+                return "sum 28.0" in up.run(SUM).stdout
+            wait_until(sum_again, seconds=60, what="a sum over all devices")
+
+    def test_lost_worker_harms_only_what_touched_it(self):
+        script = """
+import jax, numpy as np, sys
+arrays = [jax.device_put(np.full(4, i, np.float32), d) for i, d in enumerate(jax.devices())]
+jax.block_until_ready(arrays); print("running", flush=True); input()
+lost = 0
+for i, a in enumerate(arrays):
+    try:
+        assert (np.asarray(jax.jit(lambda v: v + 1)(a)) == i + 1).all()
+    except Exception as e:
+        assert "DATA_LOSS" in str(e), e
+        lost += 1
+print("lost", lost)
+"""
+        with Up(self.SHAPE) as up:
+            client = subprocess.Popen([sys.executable, "-c", script], env=up.env, text=True, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            read_until(client, "running")
+            os.kill(up.children("worker")[1], signal.SIGKILL)
+            time.sleep(0.5)
+            output, _ = client.communicate("\n", timeout=60)
+            self.assertIn("lost 2", output)
+
+    def test_killed_compiler_fails_that_compile_alone(self):
+        with Up(self.SHAPE, ["--compile-cache-dir=none"]) as up:
+            self.works(up)
+            for pid in up.children("compiler"):
+                os.kill(pid, signal.SIGKILL)
+            self.works(up)
+
+    def test_killed_proxy_is_restarted_on_its_port(self):
+        with Up(self.SHAPE) as up:
+            client = self.busy_client(up)
+            old = up.children("proxy")
+            os.kill(old[0], signal.SIGKILL)
+            client.communicate(timeout=60)
+            self.assertNotEqual(client.returncode, 0)
+            wait_until(lambda: up.children("proxy") not in ([], old), what="the proxy's restart")
+            self.works(up)
+
+    def test_nothing_stays_behind(self):
+        for end in (signal.SIGINT, signal.SIGKILL):
+            with self.subTest(signal=end):
+                up = Up(self.SHAPE)
+                with up:
+                    self.busy_client(up).kill()
+                    everybody = descendants(up.process.pid)
+                    self.assertGreaterEqual(len(everybody), 6)
+                    up.process.send_signal(end)
+                    up.process.wait(timeout=30)
+                    wait_until(lambda: not any(map(alive, everybody)), what="the end of all processes")
+                self.assertEqual(buffers_are_shared_memory_free(), [])
+
+    def test_run_passes_on_the_exit_code_and_leaves_nothing(self):
+        done = subprocess.run([str(BINARY), "run", *cluster_flags((1, 2, 1)), "--", "sh", "-c", "exit 7"], env=clean_environment(),
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 7, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
