@@ -175,8 +175,13 @@ class ControllerTest : public ::testing::Test {
     workers = {connector.Await(ids[0]), connector.Await(ids[1])};
     Settle();
   }
-  // What was submitted so far went through the sequencer: a snapshot is taken on its strand.
+  // What was submitted so far went through the sequencer, and so did what that posted at once: snapshots are taken
+  // on its strand.
   ControllerSnapshot Settle() {
+    TakeSnapshot();
+    return TakeSnapshot();
+  }
+  ControllerSnapshot TakeSnapshot() {
     std::promise<ControllerSnapshot> taken;
     controller->Snapshot([&](ControllerSnapshot snapshot) { taken.set_value(std::move(snapshot)); });
     return taken.get_future().get();

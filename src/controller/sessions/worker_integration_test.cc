@@ -1,5 +1,8 @@
 // The controller with real workers in one process: fake engines and fabric, no sockets, no compiler.
+#include <chrono>
 #include <cstring>
+#include <functional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,6 +106,15 @@ class WorkerIntegrationTest : public ControllerTest {
     sessions.clear();
     controller.reset();
   }
+  // For what comes with later events; false after 20 s.
+  static bool Eventually(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
   absl::Status PutFloats(uint64_t id, const ArraySpec& spec, const std::vector<std::vector<float>>& shards) {
     std::vector<HostShard> host;
     for (size_t i = 0; i < shards.size(); ++i) {
@@ -142,16 +154,11 @@ TEST_F(WorkerIntegrationTest, AChainOfDonatingSteps) {
   absl::StatusOr<std::vector<float>> values = ReadAll(51, 4);
   ASSERT_TRUE(values.ok()) << values.status().ToString();
   EXPECT_THAT(*values, ElementsAre(50, 51, 52, 53, 54, 55, 56, 57));
-  Settle();
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_TRUE(Eventually([&] { return session->launches_in_flight() == 0; }));
   // Nothing is left of it when the session ends.
   session->Close(absl::OkStatus());
-  Settle();
   for (InProcessConnector::Node* node : nodes) {
-    std::promise<void> taken_in;
-    node->worker.WhenTakenIn([&] { taken_in.set_value(); });
-    taken_in.get_future().get();
-    EXPECT_EQ(node->engine.live_buffers(), 0);
+    EXPECT_TRUE(Eventually([&] { return node->engine.live_buffers() == 0; }));
   }
 }
 
@@ -208,15 +215,15 @@ TEST_F(WorkerIntegrationTest, AKilledWorkerHarmsOnlyWhatTouchedItAndComesBack) {
   real.Kill(ids[1]);
   absl::Status lost = ready.get();
   EXPECT_EQ(lost.code(), absl::StatusCode::kDataLoss) << lost.ToString();
-  while (Ready({1}).ok()) {
-  }
+  EXPECT_TRUE(Eventually([&] { return !Ready({1}).ok(); }));
   EXPECT_EQ(Ready({1}).code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(AsFloats(*ReadLater(2).get()), ElementsAre(8, 9));
   EXPECT_EQ(Execute(add_one, {1}, {10}).status().code(), absl::StatusCode::kDataLoss);
   const WorkerId reborn = rm.AddWorker(1, 0, Type());
   real.Await(reborn);
   Settle();
-  ASSERT_TRUE(PutFloats(6, TiledSpec({8}, {0, 1, 2, 3}), {{0, 1}, {2, 3}, {4, 5}, {6, 7}}).ok());
+  absl::Status put = PutFloats(6, TiledSpec({8}, {0, 1, 2, 3}), {{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  ASSERT_TRUE(put.ok()) << put.ToString();
   ASSERT_TRUE(Execute(add_one, {6}, {11}).ok());
   EXPECT_THAT(*ReadAll(11, 4), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
