@@ -89,9 +89,9 @@ absl::Status Serve(Flags flags) {
   options.platform_version = fmt::format("switchtower {}", SWITCHTOWER_VERSION);
   options.device_memory = flags.device_memory;
   options.device_types = {device_type};
-  options.run_after = [&timers](std::chrono::milliseconds delay, Task task) {
+  options.run_after = [loop = timers.get()](std::chrono::milliseconds delay, Task task) {
     // Timers are set on the loop's own thread only.
-    timers->Post([&timers, delay, task = std::move(task)]() mutable { timers->RunAfter(delay, std::move(task)); });
+    loop->Post([loop, delay, task = std::move(task)]() mutable { loop->RunAfter(delay, std::move(task)); });
   };
   ControllerImpl controller(std::move(options));
 

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/status_macros.h"
+#include "xla/service/hlo.pb.h"
 
 namespace switchtower {
 namespace {
@@ -84,7 +85,10 @@ absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::CompilePartitions(std::st
   }
   ASSIGN_OR_RETURN(std::optional<std::string> lowered, lower(*capture.module));
   ASSIGN_OR_RETURN(std::shared_ptr<pjrt::Client> backend, ClientOf(1));
-  return backend->Compile(lowered.has_value() ? *lowered : *capture.module, "hlo", BackendOptions(options));
+  const std::string& bytes = lowered.has_value() ? *lowered : *capture.module;
+  xla::HloModuleProto shapes;
+  if (!shapes.ParseFromString(bytes)) return absl::InternalError("the lowered module can't be read");
+  return backend->Compile(bytes, "hlo", BackendOptions(options, shapes.host_program_shape()));
 }
 
 absl::StatusOr<std::shared_ptr<pjrt::Client>> CpuPartitioner::ClientOf(int32_t devices) {

@@ -217,12 +217,12 @@ std::string SinglePassOptions(const ClientOptions& client) {
   return Serialise(options);
 }
 
-std::string BackendOptions(const ClientOptions& client) {
+std::string BackendOptions(const ClientOptions& client, const xla::ProgramShapeProto& shapes) {
   xla::CompileOptionsProto options = client.options;
   MakePortable(options);
-  options.clear_argument_layouts();
+  *options.mutable_argument_layouts() = shapes.parameters();
   xla::ExecutableBuildOptionsProto& build = *options.mutable_executable_build_options();
-  build.clear_result_layout();
+  *build.mutable_result_layout() = shapes.result();
   build.set_run_backend_only(true);
   build.set_use_spmd_partitioning(false);
   build.set_use_shardy_partitioner(false);

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "xla/pjrt/proto/compile_options.pb.h"
+#include "xla/xla_data.pb.h"
 
 namespace switchtower {
 
@@ -43,7 +44,8 @@ std::string CaptureOptions(const ClientOptions& client);
 std::string SinglePassOptions(const ClientOptions& client);
 
 // For code generation of a module that is partitioned and optimised already, to a portable executable of
-// one partition.
-std::string BackendOptions(const ClientOptions& client);
+// one partition. `shapes`: the module's own (host_program_shape); without them the engine would give the results
+// default layouts, which lack the bit width that the code of packed types (s4) writes.
+std::string BackendOptions(const ClientOptions& client, const xla::ProgramShapeProto& shapes);
 
 }  // namespace switchtower

@@ -55,14 +55,18 @@ TEST(OptionsTest, TheBackendGetsOnePortablePartition) {
   sent.add_argument_layouts()->set_element_type(xla::F32);
   const auto client = ParseClientOptions(sent.SerializeAsString());
   ASSERT_TRUE(client.ok());
-  const xla::CompileOptionsProto backend = Parse(BackendOptions(*client));
+  xla::ProgramShapeProto shapes;
+  shapes.mutable_result()->mutable_layout()->set_element_size_in_bits(4);
+  const xla::CompileOptionsProto backend = Parse(BackendOptions(*client, shapes));
   const auto& build = backend.executable_build_options();
   EXPECT_TRUE(backend.compile_portable_executable());
   EXPECT_TRUE(build.run_backend_only());
   EXPECT_EQ(build.num_partitions(), 1);
   EXPECT_FALSE(build.has_device_assignment());
   EXPECT_FALSE(build.use_spmd_partitioning());
+  // The module's own layouts, not the client's.
   EXPECT_EQ(backend.argument_layouts_size(), 0);
+  EXPECT_EQ(build.result_layout().layout().element_size_in_bits(), 4);
 }
 
 TEST(OptionsTest, DropsFlagsThatTouchFilesAndKeepsTheRest) {

@@ -458,7 +458,8 @@ def small_floats():
 def int4_values():
     m = mesh()
     a = put((np.arange(32) % 15 - 7).reshape(16, 2).astype(jnp.int4), m, P("x"))
-    return np.asarray(a).astype(np.int32), jax.jit(lambda a: a.astype(jnp.int32) * 2)(a)
+    b = jax.jit(lambda a: jnp.flip(a, 0))(a)
+    return np.asarray(a).astype(np.int32), np.asarray(b).astype(np.int32), jax.jit(lambda a: a.astype(jnp.int32) * 2)(a)
 
 
 @program
