@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/up_command.h"
+#include "wire/ifrt/versions.h"
 
 namespace switchtower {
 
@@ -61,6 +62,7 @@ struct UpFlags {
   std::vector<std::string> command;
   std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto";
   int64_t device_memory = 0;
+  int protocol_max = kProtocolMax;
   bool stats = false;
 
   void AddTo(CLI::App* app) {
@@ -78,6 +80,7 @@ struct UpFlags {
         ->check(CLI::IsMember({"auto", "shm", "tcp"}));
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
         ->check(CLI::NonNegativeNumber);
+    AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
   }
   LocalClusterOptions Options() {
@@ -86,6 +89,7 @@ struct UpFlags {
     if (!platform_name.empty()) options.proxy_flags.push_back("--platform-name=" + platform_name);
     options.proxy_flags.push_back("--compile-cache-dir=" + cache_dir);
     options.proxy_flags.push_back(fmt::format("--device-memory={}", device_memory));
+    options.proxy_flags.push_back(fmt::format("--protocol-max={}", protocol_max));
     if (stats) options.proxy_flags.push_back("--stats");
     options.worker_flags.push_back("--transport=" + transport);
     if (options.log_level.empty()) options.log_level = options.log_dir.empty() ? "warn" : "info";

@@ -21,6 +21,9 @@ CLI::Option* AddFlag(CLI::App* app, const std::string& name, T& value, const std
   return option;
 }
 
+inline constexpr char kProtocolMaxHelp[] =
+    "highest version of the IFRT proxy protocol to agree on; lower it to work around a fault of a client's newer one";
+
 struct LogFlags {
   std::string level = "warn";
   std::string file;

@@ -19,6 +19,7 @@
 #include "frontdoor/front_door.h"
 #include "resource_manager/cluster_table.h"
 #include "resource_manager/resource_manager_client.h"
+#include "wire/ifrt/versions.h"
 
 namespace switchtower {
 namespace {
@@ -32,6 +33,7 @@ struct Flags {
   std::string platform_name;
   std::string cache_dir = "default";
   std::string shared_upload_dir;
+  int protocol_max = kProtocolMax;
   int64_t device_memory = 0;
   int connect_timeout_s = 600;
   int compile_timeout_s = 1800;
@@ -99,6 +101,7 @@ absl::Status Serve(Flags flags) {
   door_options.host = flags.bind;
   door_options.port = flags.port;
   door_options.shared_upload_dir = flags.shared_upload_dir;
+  door_options.protocol_max = flags.protocol_max;
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
   fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind, door->port());
   std::fflush(stdout);
@@ -128,6 +131,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
       ->check(CLI::Range(1, 1000000));
   AddFlag(role, "shared-upload-dir", flags->shared_upload_dir,
           "folder where clients on this host may leave large uploads; empty: none");
+  AddFlag(role, "protocol-max", flags->protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
   AddFlag(role, "device-memory", flags->device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
       ->check(CLI::NonNegativeNumber);
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")

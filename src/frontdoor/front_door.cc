@@ -62,7 +62,8 @@ struct FrontDoor::Impl {
                 files,
                 options.launches_in_flight_max,
                 options.waiting_upload_bytes_max,
-                options.shared_upload_dir},
+                options.shared_upload_dir,
+                options.protocol_max},
         service(context) {}
 
   const int grace_ms;

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/api/session.h"
+#include "wire/ifrt/versions.h"
 
 namespace switchtower {
 
@@ -29,6 +30,8 @@ struct FrontDoorOptions {
   int64_t waiting_upload_bytes_max = int64_t{4} << 30;
   // Where clients on this host may leave uploads as files (lt_<handle>). Empty: nowhere.
   std::string shared_upload_dir;
+  // The highest version of the protocol that clients are offered.
+  int protocol_max = kProtocolMax;
   int stop_grace_ms = 2000;
 };
 

@@ -172,12 +172,21 @@ TEST(FrontDoorTest, RefusesAnUnknownVersionAndMissingMetadata) {
   EXPECT_EQ(door.stub->IfrtSession(&context)->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   grpc::ClientContext bare;
   EXPECT_EQ(door.stub->IfrtSession(&bare)->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(FrontDoorTest, ARefusedSessionIsToldWhyInTheAnswerToItsFirstRequest) {
+  Door door;
   door.controller.open_error = absl::ResourceExhaustedError("no slice is free");
-  grpc::ClientContext refused;
-  metadata.mutable_version()->set_protocol_version(25);
-  metadata.mutable_version()->set_ifrt_serdes_version_number(3);
-  refused.AddMetadata("ifrt-proxy-grpc-ifrt-session-metadata-bin", metadata.SerializeAsString());
-  EXPECT_EQ(door.stub->IfrtSession(&refused)->Finish().error_message(), "no slice is free");
+  Client client(door);
+  IfrtRequest request;
+  request.mutable_init_request();
+  client.Post(request);
+  const auto answer = client.Next().response_metadata();
+  EXPECT_EQ(answer.op_id(), 1);
+  EXPECT_EQ(answer.status().code(), tensorflow::error::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(answer.status().message(), "no slice is free");
+  client.finished = true;
+  EXPECT_EQ(client.stream->Finish().error_message(), "no slice is free");
 }
 
 TEST(FrontDoorTest, PutAndReadInAnyOrder) {

@@ -72,7 +72,10 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
 
 void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   if (!session.ok()) {
-    Leave(session.status(), ToGrpc(session.status()));
+    // The client shows its user what its first request got; of the stream's own end it keeps only "cancelled".
+    refusal_ = session.status();
+    MutexLock lock(mutex_);
+    StartReadLocked();
     return;
   }
   if (left_) {
@@ -110,6 +113,12 @@ void SessionStream::OnReadDone(bool ok) {
 }
 
 void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
+  if (!refusal_.ok()) {
+    const RequestContext context{request.request_metadata().op_id(), request.request_metadata().user_context_id()};
+    Replier(weak_from_this(), context).Fail(refusal_);
+    Leave(refusal_, ToGrpc(refusal_));
+    return;
+  }
   if (client_ == nullptr) return;  // ended before this request's turn
   client_->Handle(request, weak_from_this());
   const size_t bound = door_.launches_in_flight_max;

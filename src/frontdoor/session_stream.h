@@ -35,6 +35,7 @@ struct DoorContext {
   const size_t launches_in_flight_max;
   const int64_t waiting_upload_bytes_max;
   const std::string shared_upload_dir;
+  const int protocol_max;
 };
 
 class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResponse>,
@@ -76,8 +77,9 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   std::shared_ptr<SessionStream> self_;  // until OnDone
   std::atomic<bool> left_ = false;
 
-  // On the strand.
+  // On the strand. Either one or the other, once the controller has answered.
   std::unique_ptr<ClientSession> client_;
+  absl::Status refusal_;
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};

@@ -67,6 +67,8 @@ print("devices", len(jax.devices()), float(jax.jit(lambda a: a + 1)(1.0)), flush
                 self.assertEqual(read_until(holder, "devices"), "devices 2 2.0")
             refused = subprocess.run([sys.executable, "-c", own], env=up.env, capture_output=True, text=True, timeout=100)
             self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("cpu:1x2", refused.stderr)
+            self.assertNotIn("CANCELLED", refused.stderr.strip().splitlines()[-1])
 
     def test_errors_keep_their_first_cause(self):
         with Up((1, 2, 2)) as up:

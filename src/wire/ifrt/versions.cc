@@ -22,10 +22,11 @@ absl::StatusOr<int> Highest(std::string_view what, int client_min, int client_ma
 
 }  // namespace
 
-absl::StatusOr<ProxyVersion> NegotiateVersion(const ProxyVersion& client_min, const ProxyVersion& client_max) {
+absl::StatusOr<ProxyVersion> NegotiateVersion(const ProxyVersion& client_min, const ProxyVersion& client_max,
+                                              int protocol_max) {
   ProxyVersion version;
   ASSIGN_OR_RETURN(version.protocol, Highest("IFRT proxy protocol", client_min.protocol, client_max.protocol,
-                                             kProtocolMin, kProtocolMax));
+                                             kProtocolMin, std::min(protocol_max, kProtocolMax)));
   ASSIGN_OR_RETURN(version.serdes, Highest("IFRT serialisation version", client_min.serdes,
                                            client_max.serdes, kSerdesMin, kSerdesMax));
   return version;

@@ -24,8 +24,9 @@ inline constexpr int kProtocolMax = 25;
 inline constexpr int kSerdesMin = 3;
 inline constexpr int kSerdesMax = 3;
 
-// The highest versions that both sides know.
-absl::StatusOr<ProxyVersion> NegotiateVersion(const ProxyVersion& client_min, const ProxyVersion& client_max);
+// The highest versions that both sides know; of the protocol, at most `protocol_max`.
+absl::StatusOr<ProxyVersion> NegotiateVersion(const ProxyVersion& client_min, const ProxyVersion& client_max,
+                                              int protocol_max = kProtocolMax);
 
 // For a session that names its version: it must be one that NegotiateVersion can answer.
 absl::Status CheckVersion(const ProxyVersion& version);

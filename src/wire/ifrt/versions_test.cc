@@ -10,6 +10,8 @@ TEST(VersionsTest, KnownClients) {
   EXPECT_EQ(*NegotiateVersion({16, 2}, {25, 6}), (ProxyVersion{25, 3}));  // jaxlib 0.12
   EXPECT_EQ(*NegotiateVersion({20, 3}, {31, 9}), (ProxyVersion{25, 3}));
   EXPECT_EQ(*NegotiateVersion({5, 0}, {16, 3}), (ProxyVersion{16, 3}));
+  EXPECT_EQ(*NegotiateVersion({16, 0}, {25, 3}, 18), (ProxyVersion{18, 3}));
+  EXPECT_FALSE(NegotiateVersion({19, 0}, {25, 3}, 18).ok());
 }
 
 TEST(VersionsTest, NothingInCommon) {
