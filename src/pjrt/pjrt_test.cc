@@ -48,6 +48,12 @@ TEST(PluginTest, ReportsAMissingFile) {
   EXPECT_THAT(Message(plugin.status()), HasSubstr("/nowhere/plugin.so can't be found"));
 }
 
+TEST(PluginTest, RefusesAnOlderApi) {
+  auto plugin = Plugin::Load(OUTDATED_PLUGIN);
+  ASSERT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(plugin.status().message()), HasSubstr("or a later 0.x is needed"));
+}
+
 TEST(PluginTest, ReportsAFileThatIsNoLibrary) {
   const auto plugin = Plugin::Load("/proc/self/status");
   EXPECT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
