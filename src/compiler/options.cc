@@ -52,15 +52,20 @@ constexpr std::array<int, 13> kDroppedSwitches = {
     498,  // xla_dump_hlo_as_riegeli
 };
 
+// Of the kept ones, the map: each client process sends its entries in another order.
+constexpr int kMapOption = 357;
+
 template <typename Array>
 bool Contains(const Array& array, int value) {
   return std::find(array.begin(), array.end(), value) != array.end();
 }
 
-// DebugOptions has no fields of ours, so all that the client sent is in the unknown fields.
+// DebugOptions has no fields of ours, so all that the client sent is in the unknown fields. The map's entries are
+// sorted, since a program's name in the cache is the hash of these bytes too.
 void FilterDebugOptions(xla::DebugOptions& debug) {
   using google::protobuf::UnknownField;
   google::protobuf::UnknownFieldSet kept;
+  std::set<std::string> map_entries;
   const auto& sent = debug.GetReflection()->GetUnknownFields(debug);
   for (int i = 0; i < sent.field_count(); ++i) {
     const UnknownField& field = sent.field(i);
@@ -75,8 +80,13 @@ void FilterDebugOptions(xla::DebugOptions& debug) {
     } else if (Contains(kDroppedSwitches, field.number())) {
       continue;
     }
-    kept.AddField(field);
+    if (field.type() == UnknownField::TYPE_LENGTH_DELIMITED && field.number() == kMapOption) {
+      map_entries.insert(field.length_delimited());
+    } else {
+      kept.AddField(field);
+    }
   }
+  for (const std::string& entry : map_entries) kept.AddLengthDelimited(kMapOption, entry);
   debug.GetReflection()->MutableUnknownFields(&debug)->Swap(&kept);
 }
 

@@ -39,6 +39,21 @@ TEST(OptionsTest, DevicesDontChangeTheContent) {
   EXPECT_NE(CanonicalBytes(*a), CanonicalBytes(*c));
 }
 
+// Protocol buffers don't say in which order a map is sent, and the client's order differs from process to process.
+TEST(OptionsTest, TheOrderOfAMapDoesntChangeTheContent) {
+  constexpr int kMap = 357, kList = 258;
+  const auto content = [](int field, std::vector<std::string> entries) {
+    xla::CompileOptionsProto options = TestOptions(2);
+    for (const std::string& entry : entries) Flags(options).AddLengthDelimited(field, entry);
+    const auto client = ParseClientOptions(options.SerializeAsString());
+    EXPECT_TRUE(client.ok()) << client.status();
+    return CanonicalBytes(*client);
+  };
+  EXPECT_EQ(content(kMap, {"a", "b", "c"}), content(kMap, {"c", "a", "b"}));
+  EXPECT_NE(content(kMap, {"a", "b", "c"}), content(kMap, {"a", "b"}));
+  EXPECT_NE(content(kList, {"a", "b"}), content(kList, {"b", "a"}));
+}
+
 TEST(OptionsTest, CaptureRunsOnDevicesFromZero) {
   const auto client = ParseClientOptions(TestOptions(2, 10).SerializeAsString());
   ASSERT_TRUE(client.ok());

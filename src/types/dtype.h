@@ -1,4 +1,5 @@
-// Element types. The numbers are those of XLA's PrimitiveType, which IFRT's DType shares (string apart).
+// Element types. The numbers are those of IFRT's DType; for most types, not for all, XLA's PrimitiveType has the same
+// (hlo/element_type.h converts).
 #pragma once
 
 #include <cstdint>

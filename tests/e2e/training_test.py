@@ -33,7 +33,7 @@ class Training(unittest.TestCase):
             script = pathlib.Path(folder) / "train.py"
             script.write_text(SCRIPT.format(examples=str(ROOT / "examples"), steps=20))
             expected = json.loads(plain_cpu([script]).splitlines()[-1])
-            bits = set()
+            bits, compiled = set(), []
             for shape in SHAPES + SHAPES[:1]:
                 flags = [f"--compile-cache-dir={folder}/cache"]
                 if shape == (4, 2, 1):
@@ -44,7 +44,9 @@ class Training(unittest.TestCase):
                         self.assertAlmostEqual(a, b, delta=2e-3 * abs(b))
                     self.assertAlmostEqual(actual["l1"], expected["l1"], delta=2e-3 * expected["l1"])
                 bits.add(actual["bits"])
+                compiled.append(sorted(path.name for path in pathlib.Path(folder, "cache").iterdir()))
             self.assertEqual(len(bits), 1, "the shapes differ in bits")
+            self.assertEqual(compiled, compiled[:1] * len(compiled), "another process compiled what was in the cache")
 
 
 if __name__ == "__main__":

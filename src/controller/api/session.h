@@ -73,7 +73,8 @@ struct ExecuteRequest {
 };
 struct ExecuteReply {
   std::vector<ArrayId> results;
-  std::vector<ArraySpec> specs;  // as results; never change for one executable
+  // As results; only where no result ids were named (the first call). They never change for one executable.
+  std::vector<ArraySpec> specs;
 };
 
 // Remap: shard `from_shard` of inputs[in] becomes shard `to_shard` of outputs[out].
