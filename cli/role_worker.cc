@@ -17,6 +17,7 @@
 #include "worker/collective/exchange_engine.h"
 #include "worker/collective/ffi_handlers.h"
 #include "worker/engine/pjrt_engine.h"
+#include "worker/linalg/native_handlers.h"
 #include "worker/exec/peer_router.h"
 
 namespace switchtower {
@@ -90,6 +91,7 @@ absl::Status Serve(Flags flags) {
   ExchangeEngine::Options collective_options;
   if (engine->capabilities().host_readable) {
     ASSIGN_OR_RETURN(collective_options.user_data_type, RegisterCollectives(*engine));
+    RETURN_IF_ERROR(RegisterNativeHandlers(*engine));
   }
   collective_options.threads = engine->device_count() + 2;
   PeerRouter router(*fabric);
