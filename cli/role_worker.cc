@@ -17,8 +17,8 @@
 #include "worker/collective/exchange_engine.h"
 #include "worker/collective/ffi_handlers.h"
 #include "worker/engine/pjrt_engine.h"
-#include "worker/linalg/native_handlers.h"
 #include "worker/exec/peer_router.h"
+#include "worker/linalg/native_handlers.h"
 
 namespace switchtower {
 namespace {
