@@ -250,9 +250,9 @@ def csr(a):
     m = jnp.where(jnp.abs(m) > 0.7, m, 0)
     results = []
     for index in (np.int32, np.int64):
-        s = sparse.CSR.fromdense(m, index_dtype=index)
+        s = sparse.CSR.fromdense(m, nse=36, index_dtype=index)
         results += [s @ m, s @ m[0]]
-    b = sparse.BCSR.fromdense(m)
+    b = sparse.BCSR.fromdense(m, nse=36)
     return results + [b @ m]
 
 

@@ -6,7 +6,6 @@
 #include <future>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "worker/engine/testing_engine.h"
@@ -102,21 +101,6 @@ TEST_F(NativeCallsTest, BatchesOnSeveralDevicesAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(failures, ::testing::Each(""));
-}
-
-TEST_F(NativeCallsTest, EmptyBatchesAndMatrices) {
-  for (const auto& [batch, n] : {std::pair{0, 3}, std::pair{3, 0}}) {
-    const auto program = CompileAndLoad(CholeskyProgram(batch, n));
-    ASSERT_TRUE(program.ok()) << program.status();
-    std::promise<absl::Status> done;
-    auto outputs = engine_->Execute(
-        {.device = 0,
-         .program = *program,
-         .arguments = {Put<float>({DType::kF32, {batch, n, n}}, {})}},
-        [&done](absl::Status status) { done.set_value(std::move(status)); });
-    EXPECT_TRUE(done.get_future().get().ok());
-    EXPECT_THAT(*Get<int32_t>((*outputs)[1]), ::testing::Each(0));
-  }
 }
 
 }  // namespace
