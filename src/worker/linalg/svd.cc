@@ -9,16 +9,21 @@
 namespace switchtower::linalg {
 namespace {
 
-// How large U and VT are, by mode: 'A' whole, 'S' and 'N' (where they stay
-// zero) as many vectors as values.
+// How large U and VT are: whole for mode 'A', as many vectors as values for
+// 'S'. For 'N', where they stay zero, jax gives them the size that they would
+// have; the dimensions of the two results, `u` and `vt`, tell.
 struct Vectors {
   char mode;
   int u_cols, vt_rows;
 };
 
-absl::StatusOr<Vectors> ReadMode(uint8_t mode, const MatrixBatch& x) {
+absl::StatusOr<Vectors> ReadMode(uint8_t mode, const MatrixBatch& x, Dims u,
+                                 Dims vt) {
   ASSIGN_OR_RETURN(const char letter, Letter("mode", mode, "ASN"));
-  if (letter == 'A') return Vectors{letter, x.rows, x.cols};
+  const bool whole_sizes = u.size() >= 2 && u.back() == x.rows &&
+                           vt.size() >= 2 && vt[vt.size() - 2] == x.cols;
+  const bool whole = letter == 'A' || (letter == 'N' && whole_sizes);
+  if (whole) return Vectors{letter, x.rows, x.cols};
   return Vectors{letter, x.smaller(), x.smaller()};
 }
 
@@ -127,7 +132,8 @@ struct Svd {
                           ffi::ResultBuffer<kType> right,
                           ffi::ResultBuffer<kInfo> info, uint8_t mode) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
-    ASSIGN_OR_RETURN(const Vectors v, ReadMode(mode, x));
+    ASSIGN_OR_RETURN(const Vectors v,
+                     ReadMode(mode, x, DimsOf(left), DimsOf(right)));
     RETURN_IF_ERROR(CheckDims("the overwritten a", DimsOf(overwritten),
                               DimsOf(a), {x.rows, x.cols}));
     RETURN_IF_ERROR(CheckDims("the singular values", DimsOf(values), DimsOf(a),
