@@ -18,6 +18,7 @@
 #include "worker/collective/ffi_handlers.h"
 #include "worker/engine/pjrt_engine.h"
 #include "worker/exec/peer_router.h"
+#include "worker/linalg/native_handlers.h"
 
 namespace switchtower {
 namespace {
@@ -90,6 +91,7 @@ absl::Status Serve(Flags flags) {
   ExchangeEngine::Options collective_options;
   if (engine->capabilities().host_readable) {
     ASSIGN_OR_RETURN(collective_options.user_data_type, RegisterCollectives(*engine));
+    RETURN_IF_ERROR(RegisterNativeHandlers(*engine));
   }
   collective_options.threads = engine->device_count() + 2;
   PeerRouter router(*fabric);

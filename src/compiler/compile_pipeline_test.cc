@@ -58,9 +58,10 @@ class CompilePipelineTest : public ::testing::Test {
     ASSERT_TRUE(plugin.ok()) << plugin.status();
     plugin_ = *plugin;
     ASSERT_TRUE(RegisterStubHandlers(*plugin_, CollectiveTargets()).ok());
+    ASSERT_TRUE(RegisterStubHandlers(*plugin_, NativeTargets()).ok());
     // The transform is registered once a process.
     static ProgramPartitioner* partitioner = CpuPartitioner::Create(*plugin_)->release();
-    pipeline_ = std::make_unique<CompilePipeline>(*partitioner);
+    pipeline_ = std::make_unique<CompilePipeline>(*partitioner, NativeTargets());
   }
   absl::StatusOr<CompiledProgram> Compile(const std::string& module, int partitions) {
     return pipeline_->Compile(ProgramId{HashOf('a')}, module, TestOptions(partitions, 100).SerializeAsString());
@@ -107,6 +108,13 @@ TEST_F(CompilePipelineTest, CompilesAProgramOfOnePartition) {
   EXPECT_THAT(program->info.donatable_parameters, ElementsAre(0));
   EXPECT_THAT(program->info.results[0].shard_shape.dims, ElementsAre(3));
   EXPECT_FALSE(program->executable.empty());
+}
+
+TEST_F(CompilePipelineTest, CompilesEveryCallThatWorkersHave) {
+  for (const std::string& target : NativeTargets()) {
+    const auto program = Compile(CallOf(target), 1);
+    EXPECT_TRUE(program.ok()) << target << ": " << program.status();
+  }
 }
 
 TEST_F(CompilePipelineTest, RefusesCustomCallsOffTheList) {

@@ -31,9 +31,10 @@ struct Backend {
 absl::StatusOr<Backend> MakeBackend(const std::string& plugin_path) {
   ASSIGN_OR_RETURN(pjrt::Plugin * plugin, pjrt::Plugin::Load(plugin_path));
   RETURN_IF_ERROR(RegisterStubHandlers(*plugin, CollectiveTargets()));
+  RETURN_IF_ERROR(RegisterStubHandlers(*plugin, NativeTargets()));
   Backend backend;
   ASSIGN_OR_RETURN(backend.partitioner, CpuPartitioner::Create(*plugin));
-  backend.pipeline = std::make_unique<CompilePipeline>(*backend.partitioner);
+  backend.pipeline = std::make_unique<CompilePipeline>(*backend.partitioner, NativeTargets());
   return backend;
 }
 

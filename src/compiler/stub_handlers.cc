@@ -1,7 +1,10 @@
 #include "compiler/stub_handlers.h"
 
+#include <iterator>
+
 #include "base/status_macros.h"
 #include "hlo/collective_calls.h"
+#include "hlo/native_calls.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace switchtower {
@@ -28,5 +31,7 @@ std::vector<std::string> CollectiveTargets() {
           target::kAllToAll,           target::kAllToAllArray,       target::kCollectivePermute,
           target::kCollectiveBroadcast, target::kRaggedAllToAll,     target::kPartitionId};
 }
+
+std::vector<std::string> NativeTargets() { return {std::begin(kNativeCalls), std::end(kNativeCalls)}; }
 
 }  // namespace switchtower

@@ -21,4 +21,7 @@ absl::Status RegisterStubHandlers(pjrt::Plugin& plugin, const std::vector<std::s
 // The targets that lowered programs call (hlo/collective_calls.h).
 std::vector<std::string> CollectiveTargets();
 
+// The targets that programs from outside may call, since workers have them (hlo/native_calls.h).
+std::vector<std::string> NativeTargets();
+
 }  // namespace switchtower
