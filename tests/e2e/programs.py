@@ -624,6 +624,28 @@ def chained_steps():
     return a
 
 
+@program
+def unreduced_values():
+    # Values that are sums over an axis still to be taken: made by device_put, used by shard_map, reduced in part.
+    explicit = Mesh(devices()[:4].reshape(2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    with jax.set_mesh(explicit):
+        value = jax.device_put(jnp.arange(8.0), P(unreduced={"x"}))
+        summed = jax.jit(jax.shard_map(lambda v: lax.psum(v, "x"), in_specs=P(unreduced={"x"}), out_specs=P(), check_vma=False))(value)
+        a = jax.device_put(data(8, 2), P("x", "y"))
+        b = jax.device_put(data(2, 4, seed=1), P("y", None))
+        product = jnp.dot(a, b, out_sharding=P("x", unreduced={"y"}))
+        columns = jax.jit(lambda v: lax.reduce_sum(v, axes=[0], out_sharding=P(unreduced={"x"})))(product)
+        return jax.reshard(value, P()), summed, jax.reshard(columns, P())
+
+
+@program
+def tokens():
+    token = lax.create_token(None)
+    x, token = jax.jit(lambda x, t: (x + 1, t))(jnp.arange(8), token)
+    token.block_until_ready()
+    return x
+
+
 def run(names=None):
     results = {}
     for name in names or PROGRAMS:
