@@ -9,6 +9,7 @@ import functools
 import sys
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -644,6 +645,15 @@ def tokens():
     x, token = jax.jit(lambda x, t: (x + 1, t))(jnp.arange(8), token)
     token.block_until_ready()
     return x
+
+
+@program
+def exported():
+    # A sharded program that left jax as StableHLO and came back.
+    sharding = NamedSharding(mesh(), P("x"))
+    function = jax.jit(lambda x: jnp.cumsum(x) + jnp.sin(x), in_shardings=sharding, out_shardings=sharding)
+    x = jax.device_put(data(16), sharding)
+    return jax.jit(jax.export.export(function)(x).call, out_shardings=sharding)(x)
 
 
 def run(names=None):
