@@ -1,13 +1,14 @@
 # make build   installs what is missing (Debian packages, a Python environment in build/venv) and builds
 # make demo    a cluster of 4 worker processes trains a small language model through unmodified JAX
 # make test    all tests
+# make jaxtests JAX_TESTS=DIR PART=public   jax's own tests on a cluster, against plain CPU; DIR: see tests/jax/run_jax_tests.py
 SHELL := /bin/bash
 BUILD := build
 VENV  := $(BUILD)/venv
 JOBS  ?= $(shell nproc)
 SWITCHTOWER := $(BUILD)/switchtower
 
-.PHONY: build test demo bench fmt deps clean
+.PHONY: build test demo bench jaxtests fmt deps clean
 build: deps
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithAssert > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
 	ninja -C $(BUILD) -j $(JOBS)
@@ -24,6 +25,10 @@ demo: build
 
 bench: build
 	$(VENV)/bin/python bench/dispatch.py --switchtower $(SWITCHTOWER)
+
+jaxtests: build
+	$(VENV)/bin/python tests/jax/run_jax_tests.py --tests $(or $(JAX_TESTS),$(error JAX_TESTS=DIR is needed)) \
+	  --part $(or $(PART),public) $(if $(FILES),--files $(FILES))
 
 fmt:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

@@ -24,7 +24,7 @@ namespace switchtower {
 
 // Counted up with each change of the file format, of compiler.proto's meaning, or of how programs are lowered:
 // older entries are then never found.
-inline constexpr uint32_t kProgramFormatVersion = 2;
+inline constexpr uint32_t kProgramFormatVersion = 3;
 
 class ProgramCache {
  public:

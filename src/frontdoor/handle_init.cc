@@ -72,6 +72,10 @@ absl::Status HandleInit(SessionState& state, const RequestContext& context,
       device->second->set_default_memory_id(memory.id);
     }
   }
+  // What jax asks a backend: whether programs may keep Shardy's dialect (jax.export), and whether its own cache may store
+  // executables, which stay here.
+  SetBoolAttribute("serialize_with_sdy", true, response->mutable_client_attributes());
+  SetBoolAttribute("supports_executable_serialization", false, response->mutable_client_attributes());
   for (const auto& [name, value] : session.attributes) {
     SetAttribute(name, value, response->mutable_client_attributes());
   }

@@ -20,6 +20,8 @@ TEST_P(TransfersByProtocol, Init) {
   const auto& init = response.init_response();
   EXPECT_EQ(init.session_id(), 81u);
   EXPECT_EQ(init.platform_name(), "cpu");
+  EXPECT_TRUE(init.client_attributes().attributes().at("serialize_with_sdy").bool_value());
+  EXPECT_FALSE(init.client_attributes().attributes().at("supports_executable_serialization").bool_value());
   ASSERT_EQ(init.all_devices_size(), 4);
   EXPECT_EQ(init.primary_device_ids_size(), 4);
   EXPECT_EQ(init.addressable_device_ids_size(), 4);

@@ -99,10 +99,11 @@ absl::Status DescribeResults(const xla::HloModuleProto& module, ProgramInfo& inf
   return absl::OkStatus();
 }
 
+// What a launch consumes. XLA has turned the donors that it found a use for into aliases; a donor that is left is only read,
+// and the client keeps it.
 absl::Status DescribeDonation(const xla::HloModuleProto& module, ProgramInfo& info) {
   std::set<int64_t> parameters;
   for (const auto& entry : module.input_output_alias().entries()) parameters.insert(entry.parameter_number());
-  for (const auto& entry : module.buffer_donor().entries()) parameters.insert(entry.parameter_number());
   for (int64_t parameter : parameters) {
     if (parameter < 0 || parameter >= static_cast<int64_t>(info.parameters.size())) {
       return Bad(absl::StrCat("parameter ", parameter, " is donated but doesn't exist"));

@@ -108,13 +108,15 @@ TEST(ProgramInfoTest, MemoryKinds) {
   EXPECT_EQ(kind(77), "refused");
 }
 
-TEST(ProgramInfoTest, DonationComesFromAliasesAndDonors) {
+TEST(ProgramInfoTest, AliasesAreDonatedAndDonorsWithoutAliasAreKept) {
   xla::HloModuleProto module = Module();
   module.mutable_buffer_donor()->add_entries()->set_parameter_number(1);
+  EXPECT_TRUE(DescribeProgram(module, 4)->donatable_parameters.empty());
   module.mutable_input_output_alias()->add_entries()->set_parameter_number(0);
+  EXPECT_EQ(DescribeProgram(module, 4)->donatable_parameters, (std::vector<int32_t>{0}));
   module.mutable_input_output_alias()->add_entries()->set_parameter_number(1);
   EXPECT_EQ(DescribeProgram(module, 4)->donatable_parameters, (std::vector<int32_t>{0, 1}));
-  module.mutable_buffer_donor()->add_entries()->set_parameter_number(2);
+  module.mutable_input_output_alias()->add_entries()->set_parameter_number(2);
   EXPECT_FALSE(DescribeProgram(module, 4).ok());
 }
 

@@ -9,6 +9,7 @@ import functools
 import sys
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -622,6 +623,37 @@ def chained_steps():
     for _ in range(50):
         a = f(a)
     return a
+
+
+@program
+def unreduced_values():
+    # Values that are sums over an axis still to be taken: made by device_put, used by shard_map, reduced in part.
+    explicit = Mesh(devices()[:4].reshape(2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    with jax.set_mesh(explicit):
+        value = jax.device_put(jnp.arange(8.0), P(unreduced={"x"}))
+        summed = jax.jit(jax.shard_map(lambda v: lax.psum(v, "x"), in_specs=P(unreduced={"x"}), out_specs=P(), check_vma=False))(value)
+        a = jax.device_put(data(8, 2), P("x", "y"))
+        b = jax.device_put(data(2, 4, seed=1), P("y", None))
+        product = jnp.dot(a, b, out_sharding=P("x", unreduced={"y"}))
+        columns = jax.jit(lambda v: lax.reduce_sum(v, axes=[0], out_sharding=P(unreduced={"x"})))(product)
+        return jax.reshard(value, P()), summed, jax.reshard(columns, P())
+
+
+@program
+def tokens():
+    token = lax.create_token(None)
+    x, token = jax.jit(lambda x, t: (x + 1, t))(jnp.arange(8), token)
+    token.block_until_ready()
+    return x
+
+
+@program
+def exported():
+    # A sharded program that left jax as StableHLO and came back.
+    sharding = NamedSharding(mesh(), P("x"))
+    function = jax.jit(lambda x: jnp.cumsum(x) + jnp.sin(x), in_shardings=sharding, out_shardings=sharding)
+    x = jax.device_put(data(16), sharding)
+    return jax.jit(jax.export.export(function)(x).call, out_shardings=sharding)(x)
 
 
 def run(names=None):

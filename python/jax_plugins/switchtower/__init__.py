@@ -28,3 +28,7 @@ def initialize() -> None:
     backend.register_backend_factory("proxy", make_client, priority=-1)
     # Programs are compiled and cached by the server; a cache in the client would keep executables it can't read back.
     jax.config.update("jax_enable_compilation_cache", False)
+
+    from switchtower import unreduced
+
+    unreduced.install()

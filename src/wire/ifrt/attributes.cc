@@ -20,6 +20,10 @@ void SetAttribute(const std::string& name, float value, xla::ifrt::AttributeMapP
   (*proto->mutable_attributes())[name].set_float_value(value);
 }
 
+void SetBoolAttribute(const std::string& name, bool value, xla::ifrt::AttributeMapProto* proto) {
+  (*proto->mutable_attributes())[name].set_bool_value(value);
+}
+
 std::optional<std::string> StringAttribute(const xla::ifrt::AttributeMapProto& proto, const std::string& name) {
   auto it = proto.attributes().find(name);
   if (it == proto.attributes().end() || !it->second.has_string_value()) return std::nullopt;

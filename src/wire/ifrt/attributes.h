@@ -18,6 +18,9 @@ void SetAttribute(const std::string& name, const std::string& value, xla::ifrt::
 // The wire has single precision only.
 void SetAttribute(const std::string& name, float value, xla::ifrt::AttributeMapProto* proto);
 
+// Not an overload: text in quotes would find it first.
+void SetBoolAttribute(const std::string& name, bool value, xla::ifrt::AttributeMapProto* proto);
+
 // Absent, or not a string: nothing.
 std::optional<std::string> StringAttribute(const xla::ifrt::AttributeMapProto& proto, const std::string& name);
 

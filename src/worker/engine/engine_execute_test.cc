@@ -32,6 +32,15 @@ module @donate {
   }
 })";
 
+constexpr char kToken[] = R"(
+module @token {
+  func.func public @main() -> (!stablehlo.token, tensor<4xf32>) {
+    %token = stablehlo.create_token : !stablehlo.token
+    %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+    return %token, %one : !stablehlo.token, tensor<4xf32>
+  }
+})";
+
 // A custom call to `target` on one array of four.
 std::string CallProgram(const std::string& target) {
   return R"(module @caller {
@@ -109,6 +118,18 @@ class EngineExecuteTest : public PjrtEngineTest {
     ASSERT_TRUE(engine_->RegisterFfiHandler("st_test_wait", reinterpret_cast<void*>(kWait)).ok());
   }
 };
+
+TEST_F(PjrtEngineTest, ATokenIsABufferOfNoBytes) {
+  auto program = CompileAndLoad(kToken);
+  ASSERT_TRUE(program.ok()) << program.status();
+  absl::Status completion;
+  const auto outputs = Run({.program = *program}, completion);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  ASSERT_EQ(outputs->size(), 2u);
+  EXPECT_EQ((*outputs)[0]->shape(), (Shape{DType::kToken, {}}));
+  EXPECT_EQ((*outputs)[0]->bytes(), 0);
+  EXPECT_THAT(Get<float>((*outputs)[1]).value(), ElementsAre(1, 1, 1, 1));
+}
 
 TEST_F(EngineExecuteTest, RunsOneProgramOnEachDevice) {
   const auto program = CompileAndLoad(kAdd);

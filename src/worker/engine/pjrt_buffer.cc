@@ -9,9 +9,11 @@ namespace switchtower {
 absl::StatusOr<std::shared_ptr<const BufferDescription>> DescribeBuffer(const pjrt::Buffer& buffer) {
   auto description = std::make_shared<BufferDescription>();
   ASSIGN_OR_RETURN(description->shape, buffer.GetShape());
-  ASSIGN_OR_RETURN(description->layout, buffer.GetLayout());
   ASSIGN_OR_RETURN(const pjrt::Memory* memory, buffer.GetMemory());
   description->memory_kind = memory->kind;
+  // A token has no layout and no bytes, and plug-ins end the process if they are asked for them.
+  if (BitWidth(description->shape.dtype) == 0) return std::shared_ptr<const BufferDescription>(std::move(description));
+  ASSIGN_OR_RETURN(description->layout, buffer.GetLayout());
   ASSIGN_OR_RETURN(description->bytes, buffer.OnDeviceBytes());
   return std::shared_ptr<const BufferDescription>(std::move(description));
 }
