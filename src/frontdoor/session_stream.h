@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/strand.h"
+#include "frontdoor/agent_server.h"
 #include "frontdoor/client_session.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/replier.h"
@@ -29,6 +30,7 @@ namespace switchtower {
 struct DoorContext {
   Controller& controller;
   SessionRegistry& registry;
+  AgentServer& agents;
   ThreadPool& pool;
   ThreadPool& reaper;  // destroys streams
   ThreadPool& files;   // reads uploads from disk
@@ -78,6 +80,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   // On the strand.
   std::unique_ptr<ClientSession> client_;
+  std::shared_ptr<AgentDesk> desk_;
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};

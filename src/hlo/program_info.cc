@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "hlo/check_module.h"
 #include "hlo/element_type.h"
+#include "hlo/host_callbacks.h"
 #include "hlo/shard_counts.h"
 #include "hlo/source_location.h"
 
@@ -140,6 +141,7 @@ absl::StatusOr<ProgramInfo> DescribeProgram(const xla::HloModuleProto& module, i
   RETURN_IF_ERROR(DescribeParameters(module, info));
   RETURN_IF_ERROR(DescribeResults(module, info));
   RETURN_IF_ERROR(DescribeDonation(module, info));
+  info.host_callbacks = HostCallbacksIn(module);
   return info;
 }
 
