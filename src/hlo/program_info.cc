@@ -12,6 +12,7 @@
 #include "hlo/host_callbacks.h"
 #include "hlo/shard_counts.h"
 #include "hlo/source_location.h"
+#include "types/token_array.h"
 
 namespace switchtower {
 namespace {
@@ -46,6 +47,13 @@ absl::StatusOr<ProgramValue> DescribeValue(const xla::ShapeProto& proto, const x
                                            int num_partitions) {
   ProgramValue value;
   ASSIGN_OR_RETURN(value.shard_shape, ShapeOf(proto));
+  if (value.shard_shape.dtype == DType::kToken) {
+    value.shape = value.shard_shape = TokenArray();
+    value.layout = Layout::Default(value.shape.rank());
+    value.memory_kind = "device";
+    if (sharding != nullptr) value.op_sharding = kReplicatedBytes;
+    return value;
+  }
   ASSIGN_OR_RETURN(value.layout, LayoutOf(proto));
   ASSIGN_OR_RETURN(value.memory_kind, MemoryKindOf(proto));
   value.shape = value.shard_shape;

@@ -198,14 +198,6 @@ def io_callback_in_shard_map():
 
 
 @case
-def partitioned_debug_callback():
-    log = Log()
-    x = jax.device_put(np.arange(8.0), NamedSharding(LINE, P("x")))
-    jax.jit(lambda x: jax.debug.callback(log, x, partitioned=True))(x)
-    return log.in_any_order()
-
-
-@case
 def debug_print_formats():
     jax.jit(lambda x: jax.debug.print("x {x} {y:.2f}", x=x, y=x[0]))(jnp.arange(2.0))
     jax.effects_barrier()
