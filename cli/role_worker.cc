@@ -14,6 +14,7 @@
 #include "transport/socket_fabric.h"
 #include "worker/agent/worker.h"
 #include "worker/agent/worker_server.h"
+#include "worker/callback/host_callback_handler.h"
 #include "worker/collective/exchange_engine.h"
 #include "worker/collective/ffi_handlers.h"
 #include "worker/engine/pjrt_engine.h"
@@ -92,6 +93,7 @@ absl::Status Serve(Flags flags) {
   if (engine->capabilities().host_readable) {
     ASSIGN_OR_RETURN(collective_options.user_data_type, RegisterCollectives(*engine));
     RETURN_IF_ERROR(RegisterNativeHandlers(*engine));
+    RETURN_IF_ERROR(RegisterHostCallbacks(*engine));
   }
   collective_options.threads = engine->device_count() + 2;
   PeerRouter router(*fabric);

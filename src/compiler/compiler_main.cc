@@ -18,6 +18,7 @@
 #include "compiler/frame_io.h"
 #include "compiler/program_proto.h"
 #include "compiler/stub_handlers.h"
+#include "hlo/host_callbacks.h"
 #include "pjrt/plugin.h"
 
 namespace switchtower {
@@ -32,6 +33,7 @@ absl::StatusOr<Backend> MakeBackend(const std::string& plugin_path) {
   ASSIGN_OR_RETURN(pjrt::Plugin * plugin, pjrt::Plugin::Load(plugin_path));
   RETURN_IF_ERROR(RegisterStubHandlers(*plugin, CollectiveTargets()));
   RETURN_IF_ERROR(RegisterStubHandlers(*plugin, NativeTargets()));
+  RETURN_IF_ERROR(RegisterStubHandlers(*plugin, HostCallbackTargets()));
   Backend backend;
   ASSIGN_OR_RETURN(backend.partitioner, CpuPartitioner::Create(*plugin));
   backend.pipeline = std::make_unique<CompilePipeline>(*backend.partitioner, NativeTargets());

@@ -106,6 +106,7 @@ compiler::ProgramInfo ToProto(const ProgramInfo& info) {
   *proto.mutable_memory() = ToProto(info.memory);
   for (const auto& [name, cost] : info.costs) (*proto.mutable_costs())[name] = cost;
   proto.set_source(info.source);
+  proto.mutable_host_callbacks()->Add(info.host_callbacks.begin(), info.host_callbacks.end());
   return proto;
 }
 
@@ -135,6 +136,7 @@ absl::StatusOr<ProgramInfo> FromProto(const compiler::ProgramInfo& proto) {
   info.memory = FromProto(proto.memory());
   info.costs.insert(proto.costs().begin(), proto.costs().end());
   info.source = proto.source();
+  info.host_callbacks.assign(proto.host_callbacks().begin(), proto.host_callbacks().end());
   return info;
 }
 

@@ -30,12 +30,13 @@ absl::Status MpmdError() {
 }  // namespace
 
 ClientSession::ClientSession(std::unique_ptr<Session> session, ProxyVersion version,
-                             std::shared_ptr<HostBufferStore> buffers)
+                             std::shared_ptr<HostBufferStore> buffers, std::string agent_token)
     : session_(std::move(session)),
       state_{.session = *session_,
              .version = version,
              .devices = DevicesOf(*session_),
-             .buffers = std::move(buffers)} {}
+             .buffers = std::move(buffers),
+             .agent_token = std::move(agent_token)} {}
 
 ClientSession::~ClientSession() { Close(absl::CancelledError("session has ended")); }
 

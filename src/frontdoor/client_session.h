@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "controller/api/session.h"
 #include "frontdoor/session_state.h"
@@ -16,7 +17,9 @@ namespace switchtower {
 
 class ClientSession {
  public:
-  ClientSession(std::unique_ptr<Session> session, ProxyVersion version, std::shared_ptr<HostBufferStore> buffers);
+  // `agent_token` is what the client's agent shows (AgentDesk::token).
+  ClientSession(std::unique_ptr<Session> session, ProxyVersion version, std::shared_ptr<HostBufferStore> buffers,
+                std::string agent_token);
   ~ClientSession();
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;

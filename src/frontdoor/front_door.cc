@@ -1,46 +1,21 @@
 #include "frontdoor/front_door.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <future>
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include "base/log.h"
+#include "base/net/event_loop.h"
+#include "base/status_macros.h"
+#include "frontdoor/agent_server.h"
 #include "frontdoor/ifrt_service.h"
+#include "frontdoor/shared_port.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace switchtower {
 namespace {
-
-// gRPC says only that binding failed; trying once more by hand tells why.
-absl::Status WhyNotBound(const std::string& host, int port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(fmt::format("can't listen on \"{}\": {}", host, gai_strerror(error)));
-  }
-  const int fd = socket(found->ai_family, SOCK_STREAM, 0);
-  const bool bound = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0;
-  const int cause = errno;
-  if (fd >= 0) close(fd);
-  freeaddrinfo(found);
-  if (!bound && cause == EADDRINUSE) {
-    return absl::UnavailableError(
-        fmt::format("port {} of {} is in use by another process; choose another or end that one", port, host));
-  }
-  return absl::UnavailableError(
-      fmt::format("can't listen on port {} of {}: {}", port, host, bound ? "unknown reason" : std::strerror(cause)));
-}
 
 // protobuf complains on stderr about each malformed string, which a client could use to flood the log.
 void LogFromProtobuf(google::protobuf::LogLevel level, const char* file, int line, const std::string& message) {
@@ -50,13 +25,16 @@ void LogFromProtobuf(google::protobuf::LogLevel level, const char* file, int lin
 }  // namespace
 
 struct FrontDoor::Impl {
-  Impl(const FrontDoorOptions& options, Controller& controller)
+  Impl(const FrontDoorOptions& options, Controller& controller, std::unique_ptr<EventLoop> loop)
       : grace_ms(options.stop_grace_ms),
+        loop(std::move(loop)),
+        agents(*this->loop),
         reaper("door-reaper", 1),
         files("door-files", 1),
         pool("door", std::max(1, options.threads)),
         context{controller,
                 registry,
+                agents,
                 pool,
                 reaper,
                 files,
@@ -68,6 +46,8 @@ struct FrontDoor::Impl {
 
   const int grace_ms;
   SessionRegistry registry;
+  const std::unique_ptr<EventLoop> loop;
+  AgentServer agents;
   // Destroyed in reverse: tasks of the pool may hand streams to the reaper.
   ThreadPool reaper;
   ThreadPool files;
@@ -75,7 +55,29 @@ struct FrontDoor::Impl {
   DoorContext context;
   IfrtService service;
   std::unique_ptr<grpc::Server> server;
-  int port = 0;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> to_grpc;
+  std::unique_ptr<SharedPort> port;  // the loop's thread
+  int port_number = 0;
+
+  absl::Status Listen(const std::string& host, int wanted) {
+    absl::Status status;
+    loop->RunAndWait([&] {
+      SharedPort::Handlers handlers;
+      handlers.on_grpc = [this](UniqueFd socket) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.listener_fd = -1;
+        connection.fd = socket.release();
+        to_grpc->HandleNewConnection(&connection);
+      };
+      handlers.on_agent = [this](UniqueFd socket) { agents.Accept(std::move(socket)); };
+      auto created = SharedPort::Create(*loop, Address::Tcp(host, static_cast<uint16_t>(wanted)), std::move(handlers));
+      status = created.status();
+      if (!created.ok()) return;
+      port = *std::move(created);
+      port_number = port->port();
+    });
+    return status;
+  }
 };
 
 FrontDoor::FrontDoor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -86,34 +88,38 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
     return absl::InvalidArgumentError(fmt::format("there is no port {}", options.port));
   }
   google::protobuf::SetLogHandler(&LogFromProtobuf);
-  auto impl = std::make_unique<Impl>(options, controller);
+  ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create("door"));
+  auto impl = std::make_unique<Impl>(options, controller, std::move(loop));
   grpc::ServerBuilder builder;
-  const bool ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
-  builder.AddListeningPort(fmt::format("{}{}{}:{}", ipv6 ? "[" : "", options.host, ipv6 ? "]" : "", options.port),
-                           grpc::InsecureServerCredentials(), &impl->port);
+  // The port is ours, because agents come in by it too.
+  impl->to_grpc = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   // A program with large constants is one large message; the default limit would end the session.
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
-  // Without this a second server on the port would start and take half of the clients.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.RegisterService(&impl->service);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || impl->port == 0) return WhyNotBound(options.host, options.port);
-  LogInfo("front door listens on {}:{}", options.host, impl->port);
-  return std::unique_ptr<FrontDoor>(new FrontDoor(std::move(impl)));
+  if (impl->server == nullptr) return absl::InternalError("gRPC can't start a server");
+  std::unique_ptr<FrontDoor> door(new FrontDoor(std::move(impl)));
+  RETURN_IF_ERROR(door->impl_->Listen(options.host, options.port));
+  LogInfo("front door listens on {}:{}", options.host, door->port());
+  return door;
 }
 
 FrontDoor::~FrontDoor() { Stop(); }
 
-int FrontDoor::port() const { return impl_->port; }
+int FrontDoor::port() const { return impl_->port_number; }
 
 void FrontDoor::Stop() {
   if (impl_->server == nullptr) return;
+  impl_->loop->RunAndWait([this] { impl_->port = nullptr; });
   // Sessions don't end by themselves, so gRPC's shutdown would wait for the whole grace.
   impl_->registry.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(impl_->grace_ms));
   impl_->server->Wait();
   impl_->registry.WaitUntilEmpty();
+  impl_->loop->RunAndWait([this] { impl_->agents.Stop(); });
+  impl_->loop->Stop();
   impl_->server.reset();
 }
 

@@ -1,16 +1,21 @@
 // The front door over real gRPC on loopback, with a plain gRPC client that behaves as the JAX one does.
 #include "frontdoor/front_door.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <grpcpp/grpcpp.h>
 
+#include "base/net/address.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/test_client.h"
 #include "xla/python/ifrt_proxy/common/grpc_ifrt_service.grpc.pb.h"
@@ -358,11 +363,87 @@ TEST(FrontDoorTest, PortInUseIsASentence) {
   FrontDoorOptions options;
   options.port = door.door->port();
   auto second = FrontDoor::Start(options, door.controller);
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(std::string(second.status().message()).find("is in use by another process"), std::string::npos)
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_NE(std::string(second.status().message()).find("is in use by another program"), std::string::npos)
       << second.status();
   options.port = 70000;
   EXPECT_FALSE(FrontDoor::Start(options, door.controller).ok());
+}
+
+// A plain socket that speaks as agents do.
+class AgentSocket {
+ public:
+  explicit AgentSocket(int port)
+      : fd_(*ConnectAndWait(Address::Tcp("127.0.0.1", static_cast<uint16_t>(port)), std::chrono::seconds(10))) {
+    fcntl(fd_.get(), F_SETFL, 0);  // blocking
+  }
+  void Send(uint32_t kind, const std::string& head, const std::string& payload = "") {
+    std::string frame = "SWF1";
+    Number(kind, 4, frame);
+    Number(4 + head.size() + payload.size(), 8, frame);
+    Number(head.size(), 4, frame);
+    frame += head + payload;
+    EXPECT_EQ(send(fd_.get(), frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+  }
+  // The next frame's kind; its body in `body`. 0: closed.
+  uint32_t Receive(std::string* body) {
+    std::string header(16, '\0');
+    if (recv(fd_.get(), header.data(), header.size(), MSG_WAITALL) != 16) return 0;
+    uint64_t size = 0;
+    std::memcpy(&size, header.data() + 8, sizeof(size));
+    body->resize(size);
+    EXPECT_EQ(recv(fd_.get(), body->data(), size, MSG_WAITALL), static_cast<ssize_t>(size));
+    return static_cast<unsigned char>(header[4]);
+  }
+
+ private:
+  static void Number(uint64_t value, int bytes, std::string& out) {
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>((value >> (8 * i)) & 0xff);
+  }
+  UniqueFd fd_;
+};
+
+TEST(FrontDoorTest, AnAgentServesItsSessionOnTheSamePort) {
+  Door door;
+  Client client(door);
+  IfrtRequest init;
+  init.mutable_init_request();
+  const IfrtResponse described = client.Call(init);
+  const auto& attributes = described.init_response().all_devices(0).attributes().attributes();
+  const std::string token = attributes.at("switchtower_agent").string_value();
+  std::string body;
+
+  AgentSocket stranger(door.door->port());
+  stranger.Send(1, R"({"version": 1, "token": "51:00"})");
+  EXPECT_EQ(stranger.Receive(&body), 2u);
+  EXPECT_NE(body.find("no session here has this token"), std::string::npos) << body;
+  EXPECT_EQ(stranger.Receive(&body), 0u);
+  AgentSocket silent(door.door->port());  // holds nobody up
+
+  AgentSocket agent(door.door->port());
+  agent.Send(1, fmt::format(R"({{"version": 1, "token": "{}"}})", token));
+  EXPECT_EQ(agent.Receive(&body), 2u);
+  EXPECT_EQ(body.find("error"), std::string::npos) << body;
+
+  ClientCall call;
+  call.callback = 3;
+  call.operands = call.results = {Shape{DType::kS32, {1}}};
+  call.data = std::make_shared<const std::string>("1234");
+  std::promise<absl::StatusOr<std::shared_ptr<const std::string>>> answered;
+  call.answer = [&](absl::StatusOr<std::shared_ptr<const std::string>> answer) { answered.set_value(std::move(answer)); };
+  door.last->calls()->OnCall(std::move(call));
+  EXPECT_EQ(agent.Receive(&body), 3u);
+  EXPECT_NE(body.find(R"("callback":"3")"), std::string::npos) << body;
+  EXPECT_EQ(body.substr(body.size() - 4), "1234");
+  agent.Send(4, R"({"call": 1})", "5678");
+  EXPECT_EQ(**answered.get_future().get(), "5678");
+
+  agent.Send(7, R"({"request": 9})");
+  EXPECT_EQ(agent.Receive(&body), 8u);
+  EXPECT_NE(body.find(R"("bytesInUse":"4096")"), std::string::npos) << body;
+  // The session's end is the agent's.
+  client.context.TryCancel();
+  EXPECT_EQ(agent.Receive(&body), 0u);
 }
 
 TEST(FrontDoorTest, UploadsFromDisk) {

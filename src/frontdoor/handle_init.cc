@@ -21,7 +21,7 @@ void FillAttributes(const VirtualDevice& device, xla::ifrt::AttributeMapProto* a
 }
 
 void FillDevice(const SessionDescription& session, const VirtualDevice& device, int protocol,
-                InitResponse::Device* proto) {
+                const std::string& agent_token, InitResponse::Device* proto) {
   proto->set_id(static_cast<int32_t>(device.id.value));
   proto->set_local_device_id(static_cast<int32_t>(device.id.value));
   proto->set_local_hardware_id(device.ordinal_on_host);
@@ -32,6 +32,8 @@ void FillDevice(const SessionDescription& session, const VirtualDevice& device, 
   proto->set_to_string(fmt::format("{}Device(id={}, slice={})", session.platform_name, device.id.value,
                                    device.slice_index));
   FillAttributes(device, proto->mutable_attributes());
+  // The client package attaches with it (proto/switchtower/client_agent.proto).
+  SetAttribute("switchtower_agent", agent_token, proto->mutable_attributes());
 }
 
 void FillMemory(const MemoryDescription& memory, InitResponse::Memory* proto) {
@@ -58,7 +60,7 @@ absl::Status HandleInit(SessionState& state, const RequestContext& context,
   absl::flat_hash_map<uint64_t, InitResponse::Device*> devices;
   for (const VirtualDevice& device : session.devices) {
     InitResponse::Device* proto = response->add_all_devices();
-    FillDevice(session, device, state.version.protocol, proto);
+    FillDevice(session, device, state.version.protocol, state.agent_token, proto);
     response->add_primary_device_ids(proto->id());
     response->add_addressable_device_ids(proto->id());
     devices[device.id.value] = proto;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "controller/api/session.h"
@@ -22,6 +23,7 @@ struct SessionState {
   const ProxyVersion version;
   const DeviceSet devices;
   const std::shared_ptr<HostBufferStore> buffers;
+  const std::string agent_token;
   // For CheckFuture: executables, deletions, and executions before protocol 21.
   const std::shared_ptr<FutureTable> futures = std::make_shared<FutureTable>();
   // For FetchExecuteResult.

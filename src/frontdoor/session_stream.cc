@@ -85,7 +85,9 @@ void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   const uint64_t id = (*session)->description().id.value;
   auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max);
   door_.registry.AddBuffers(id, buffers);
-  client_ = std::make_unique<ClientSession>(*std::move(session), version_, std::move(buffers));
+  desk_ = door_.agents.Open(SessionId{id}, (*session)->MemorySource());
+  (*session)->ServeCalls(desk_);
+  client_ = std::make_unique<ClientSession>(*std::move(session), version_, std::move(buffers), desk_->token());
   LogInfo("session {} open, {} devices", id, client_->session().description().devices.size());
   MutexLock lock(mutex_);
   StartReadLocked();
@@ -193,6 +195,8 @@ void SessionStream::CloseSession(const absl::Status& reason) {
   const uint64_t id = client_->session().description().id.value;
   LogInfo("session {} ends: {}", id, std::string(reason.message()));
   client_->Close(reason);
+  desk_->Close(reason);
+  door_.agents.Remove(SessionId{id});
   door_.registry.RemoveBuffers(id);
   client_.reset();
 }

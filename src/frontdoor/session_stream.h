@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/strand.h"
+#include "frontdoor/agent_server.h"
 #include "frontdoor/client_session.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/replier.h"
@@ -29,6 +30,7 @@ namespace switchtower {
 struct DoorContext {
   Controller& controller;
   SessionRegistry& registry;
+  AgentServer& agents;
   ThreadPool& pool;
   ThreadPool& reaper;  // destroys streams
   ThreadPool& files;   // reads uploads from disk
@@ -80,6 +82,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // On the strand. Either one or the other, once the controller has answered.
   std::unique_ptr<ClientSession> client_;
   absl::Status refusal_;
+  std::shared_ptr<AgentDesk> desk_;
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};

@@ -24,7 +24,7 @@ class TestClient final : public ReplySink, public std::enable_shared_from_this<T
     auto session = std::make_unique<FakeSession>(SessionId{81}, 2, devices / 2);
     fake = session.get();
     buffers = std::make_shared<HostBufferStore>(int64_t{1} << 20);
-    client = std::make_unique<ClientSession>(std::move(session), ProxyVersion{protocol, 3}, buffers);
+    client = std::make_unique<ClientSession>(std::move(session), ProxyVersion{protocol, 3}, buffers, "81:secret");
   }
 
   void Send(IfrtResponse response) override { replies.push_back(std::move(response)); }

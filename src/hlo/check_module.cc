@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "hlo/collective_calls.h"
+#include "hlo/host_callbacks.h"
 #include "hlo/module_index.h"
 
 namespace switchtower {
@@ -32,6 +33,7 @@ absl::Status CheckCustomCall(const xla::HloInstructionProto& instruction, const 
   if (absl::StartsWith(target, kCollectiveTargetPrefix)) {
     return absl::InvalidArgumentError(absl::StrCat("custom call target ", target, " is reserved"));
   }
+  if (IsHostCallback(instruction)) return HostCallbackOf(instruction).status();
   if (rules.custom_call_targets.contains(target)) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("custom call target ", target, " (", instruction.name(), ") isn't available on the workers"));

@@ -9,8 +9,10 @@
 #include "base/status_macros.h"
 #include "hlo/check_module.h"
 #include "hlo/element_type.h"
+#include "hlo/host_callbacks.h"
 #include "hlo/shard_counts.h"
 #include "hlo/source_location.h"
+#include "types/token_array.h"
 
 namespace switchtower {
 namespace {
@@ -45,6 +47,13 @@ absl::StatusOr<ProgramValue> DescribeValue(const xla::ShapeProto& proto, const x
                                            int num_partitions) {
   ProgramValue value;
   ASSIGN_OR_RETURN(value.shard_shape, ShapeOf(proto));
+  if (value.shard_shape.dtype == DType::kToken) {
+    value.shape = value.shard_shape = TokenArray();
+    value.layout = Layout::Default(value.shape.rank());
+    value.memory_kind = "device";
+    if (sharding != nullptr) value.op_sharding = kReplicatedBytes;
+    return value;
+  }
   ASSIGN_OR_RETURN(value.layout, LayoutOf(proto));
   ASSIGN_OR_RETURN(value.memory_kind, MemoryKindOf(proto));
   value.shape = value.shard_shape;
@@ -141,6 +150,7 @@ absl::StatusOr<ProgramInfo> DescribeProgram(const xla::HloModuleProto& module, i
   RETURN_IF_ERROR(DescribeParameters(module, info));
   RETURN_IF_ERROR(DescribeResults(module, info));
   RETURN_IF_ERROR(DescribeDonation(module, info));
+  info.host_callbacks = HostCallbacksIn(module);
   return info;
 }
 

@@ -36,11 +36,13 @@ absl::StatusOr<Shape> Buffer::GetShape() const {
   auto type = MakeArgs<abi::PJRT_Buffer_ElementType_Args>();
   type.buffer = buffer_;
   RETURN_IF_ERROR(Call(api, api->PJRT_Buffer_ElementType, type));
+  Shape shape;
+  ASSIGN_OR_RETURN(shape.dtype, FromBufferType(type.type));
+  // Plug-ins abort when asked for the dimensions or the layout of what has none.
+  if (shape.dtype == DType::kToken) return shape;
   auto dims = MakeArgs<abi::PJRT_Buffer_Dimensions_Args>();
   dims.buffer = buffer_;
   RETURN_IF_ERROR(Call(api, api->PJRT_Buffer_Dimensions, dims));
-  Shape shape;
-  ASSIGN_OR_RETURN(shape.dtype, FromBufferType(type.type));
   shape.dims.assign(dims.dims, dims.dims + dims.num_dims);
   return shape;
 }

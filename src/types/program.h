@@ -43,6 +43,7 @@ struct ProgramInfo {
   std::vector<ProgramValue> results;
   std::vector<int32_t> donatable_parameters;  // parameters that some result may alias, ascending
   std::vector<CollectiveSite> collectives;
+  std::vector<uint64_t> host_callbacks;  // functions in the client that it may call, ascending
   MemoryStats memory;
   // XLA's own cost analysis of the partitioned module: "flops", "bytes accessed", ... (what jax prints).
   std::map<std::string, double> costs;

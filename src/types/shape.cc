@@ -11,6 +11,8 @@ int64_t Shape::elements() const {
   return count;
 }
 
+int64_t PackedBytes(const Shape& shape) { return (shape.elements() * BitWidth(shape.dtype) + 7) / 8; }
+
 std::string Shape::ToString() const {
   return fmt::format("{}[{}]", Name(dtype), fmt::join(dims, ","));
 }

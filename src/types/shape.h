@@ -26,6 +26,9 @@ struct Shape {
   std::string ToString() const;
 };
 
+// Dense bytes where types below a byte are packed, as inside a device.
+int64_t PackedBytes(const Shape& shape);
+
 // Checks dtype, rank, signs and that the byte count fits an int64: for shapes from outside.
 absl::Status ValidateShape(const Shape& shape);
 

@@ -169,6 +169,18 @@ struct DeleteArrays {
   std::vector<ArrayId> arrays;
 };
 
+// Answered by one MemoryInUse event.
+struct AskMemory {
+  RequestId request;
+};
+
+// The answer to a HostCall: the results one after the other, or why there are none. Too late is no error.
+struct ReturnHostCall {
+  RequestId request;
+  absl::Status status;
+  std::shared_ptr<const std::string> data;
+};
+
 // Frees everything that the session has on the worker.
 struct EndSession {
   SessionId session;
@@ -177,6 +189,6 @@ struct EndSession {
 using WorkerCommand =
     std::variant<SetPeers, DefineGang, DropGang, LoadProgram, UnloadProgram, Launch, CancelLaunch, PutArray,
                  StreamChunk, BindArrays, PutError, TransferArray, ReadShard, AwaitReady, DeleteArrays,
-                 EndSession>;
+                 EndSession, ReturnHostCall, AskMemory>;
 
 }  // namespace switchtower

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "types/ids.h"
+#include "types/shape.h"
 
 namespace switchtower {
 
@@ -61,6 +62,32 @@ struct WorkerStats {
   uint64_t buffers = 0;              // entries held now
 };
 
-using WorkerEvent = std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats>;
+// A running program calls a function in its client's process (hlo/host_callbacks.h). Answered by ReturnHostCall; the
+// launch waits until then or until it is cancelled, after which an answer is dropped.
+struct HostCall {
+  RequestId request;  // the worker's numbering
+  LaunchId launch;
+  SessionId session;
+  int32_t rank = 0;
+  uint64_t callback = 0;
+  // In the order of the call; a token has no bytes. Dense and row major, types below a byte packed.
+  std::vector<Shape> operands;
+  std::vector<Shape> results;
+  std::shared_ptr<const std::string> data;  // the operands, one after the other
+};
+
+// What arrays hold on each device of the worker, by ordinal.
+struct MemoryInUse {
+  struct Device {
+    uint64_t bytes = 0;
+    uint64_t peak_bytes = 0;
+  };
+  RequestId request;
+  std::vector<Device> devices;
+};
+
+using WorkerEvent =
+    std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall,
+                 MemoryInUse>;
 
 }  // namespace switchtower

@@ -29,10 +29,15 @@ class FakeSession final : public Session {
   void ReleaseLaunches() EXCLUDES(mutex_);
   size_t arrays() const { return arrays_.size(); }
   bool closed() const { return closed_; }
+  ClientCallServer* calls() const { return calls_.get(); }
 
   // ---- Session
   const SessionDescription& description() const override { return description_; }
   uint64_t NewHandle() override { return next_handle_++; }
+  void ServeCalls(std::shared_ptr<ClientCallServer> server) override { calls_ = std::move(server); }
+  std::function<void(Callback<std::vector<DeviceMemory>>)> MemorySource() override {
+    return [](Callback<std::vector<DeviceMemory>> done) { done({{DeviceId{0}, 4096, 8192, 1 << 20}}); };
+  }
   absl::Status MakeArray(ArrayId result, const ArraySpec& spec, std::vector<HostShard> shards,
                          uint64_t user_context) override;
   void MakeErrorArray(ArrayId result, const ArraySpec& spec, absl::Status error) override;
@@ -88,6 +93,7 @@ class FakeSession final : public Session {
   absl::flat_hash_map<ArrayId, FakeArray> arrays_;
   std::map<std::string, std::shared_ptr<const CompiledProgram>> programs_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<const CompiledProgram>> executables_;
+  std::shared_ptr<ClientCallServer> calls_;
   bool closed_ = false;
 
   mutable Mutex mutex_;

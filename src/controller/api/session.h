@@ -108,9 +108,45 @@ struct CompileReply {
   std::vector<DeviceId> devices;  // by rank
 };
 
+// A running program calls a function in the client's process; its launch waits for the answer.
+struct ClientCall {
+  uint64_t callback = 0;  // as the client numbered it
+  LaunchId launch;
+  DeviceId device;
+  // In the order of the call; a token has no bytes. Dense and row major, types below a byte packed.
+  std::vector<Shape> operands;
+  std::vector<Shape> results;
+  std::shared_ptr<const std::string> data;  // the operands, one after the other
+  // The results, likewise. Exactly once, on any thread.
+  Callback<absl::StatusOr<std::shared_ptr<const std::string>>> answer;
+};
+
+// Who takes a session's calls to its client. Threads: any; the methods must only post.
+class ClientCallServer {
+ public:
+  virtual ~ClientCallServer() = default;
+  virtual void OnCall(ClientCall call) = 0;
+  // A program that may call these functions has come. It can't any more once what is returned is gone: its
+  // executable was destructed and its launches have ended.
+  virtual std::shared_ptr<const void> Hold(absl::Span<const uint64_t> callbacks) = 0;
+};
+
+struct DeviceMemory {
+  DeviceId device;
+  int64_t bytes_in_use = 0;
+  int64_t peak_bytes_in_use = 0;
+  int64_t bytes_limit = 0;  // 0: not limited
+};
+
 class Session {
  public:
   virtual ~Session() = default;
+
+  // Before the first request. Until then, and without it, calls to the client fail.
+  virtual void ServeCalls(std::shared_ptr<ClientCallServer> server) = 0;
+  // Tells what this session's devices hold, of all sessions together. May be called on any thread and after the
+  // session's end (then with nothing).
+  virtual std::function<void(Callback<std::vector<DeviceMemory>>)> MemorySource() = 0;
 
   virtual const SessionDescription& description() const = 0;
 

@@ -40,8 +40,6 @@ Sharding ResultSharding(const ProgramValue& result, const std::vector<DeviceId>&
 
 }  // namespace
 
-int64_t DeviceBytes(const Shape& shape) { return (shape.elements() * BitWidth(shape.dtype) + 7) / 8; }
-
 absl::StatusOr<std::vector<DeviceId>> AssignedDevices(const std::string& options, size_t num_devices) {
   ASSIGN_OR_RETURN(ClientOptions client, ParseClientOptions(options));
   std::vector<int64_t> ids = client.device_ids;
@@ -71,7 +69,7 @@ absl::StatusOr<std::vector<DeviceId>> AssignedDevices(const std::string& options
 
 absl::StatusOr<PlacedProgramPtr> PlaceProgram(std::shared_ptr<const CompiledProgram> program,
                                               std::vector<DeviceId> device_ids, DeviceType compiled_for,
-                                              DeviceTable& devices) {
+                                              DeviceTable& devices, ClientCallServer* calls) {
   const ProgramInfo& info = program->info;
   if (info.num_partitions != static_cast<int32_t>(device_ids.size())) {
     return absl::InvalidArgumentError(fmt::format("{} has {} partitions, but {} devices were assigned to it",
@@ -85,10 +83,11 @@ absl::StatusOr<PlacedProgramPtr> PlaceProgram(std::shared_ptr<const CompiledProg
     spec.sharding = ResultSharding(result, device_ids);
     spec.layout = result.layout;
     placed->results.push_back(std::make_shared<const ArrayInfo>(ArrayInfo{std::move(spec), placed->devices}));
-    placed->result_bytes.push_back(DeviceBytes(result.shard_shape));
+    placed->result_bytes.push_back(PackedBytes(result.shard_shape));
   }
   placed->compiled_for = std::move(compiled_for);
   placed->device_ids = std::move(device_ids);
+  if (calls != nullptr && !info.host_callbacks.empty()) placed->calls = calls->Hold(info.host_callbacks);
   placed->program = std::move(program);
   return placed;
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/arrays/array_info.h"
+#include "controller/api/session.h"
 #include "controller/arrays/device_table.h"
 #include "types/device.h"
 #include "types/program.h"
@@ -25,6 +26,7 @@ struct PlacedProgram {
   DeviceListPtr devices;               // the same as places
   std::vector<ArrayInfoPtr> results;   // never change: the client caches them
   std::vector<int64_t> result_bytes;   // of each result, on each device
+  std::shared_ptr<const void> calls;   // ClientCallServer::Hold; null if it calls nobody
 };
 using PlacedProgramPtr = std::shared_ptr<const PlacedProgram>;
 
@@ -33,9 +35,6 @@ absl::StatusOr<std::vector<DeviceId>> AssignedDevices(const std::string& options
 
 absl::StatusOr<PlacedProgramPtr> PlaceProgram(std::shared_ptr<const CompiledProgram> program,
                                               std::vector<DeviceId> device_ids, DeviceType compiled_for,
-                                              DeviceTable& devices);
-
-// Bytes of a shard inside a device's memory.
-int64_t DeviceBytes(const Shape& shape);
+                                              DeviceTable& devices, ClientCallServer* calls = nullptr);
 
 }  // namespace switchtower

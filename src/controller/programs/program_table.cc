@@ -16,11 +16,6 @@ std::vector<uint64_t> Numbers(const std::vector<DeviceId>& devices) {
   return numbers;
 }
 
-// jax passes an array without elements where the program takes a token: neither has bytes.
-bool StandsForToken(const Shape& shard, const Shape& wanted) {
-  return wanted.dtype == DType::kToken && shard.host_bytes() == 0;
-}
-
 }  // namespace
 
 absl::Status ExecutableTable::Entry::CheckArgument(size_t index, const ArrayInfoPtr& array) {
@@ -46,7 +41,7 @@ absl::Status ExecutableTable::Entry::CheckInFull(size_t index, const ArrayInfo& 
   const int shards = sharding.kind == Sharding::Kind::kReplicated ? 1 : sharding.num_shards();
   for (int i = 0; i < shards; ++i) {
     ASSIGN_OR_RETURN(Shape shard, ShardShape(sharding, array.spec.shape, i));
-    if (shard != parameter.shard_shape && !StandsForToken(shard, parameter.shard_shape)) {
+    if (shard != parameter.shard_shape) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: argument {} ({}) has a shard {} on device {}, but the program takes {} there", info.name, index,
           array.spec.shape.ToString(), shard.ToString(), sharding.devices[i].value,

@@ -31,6 +31,8 @@ class AdmissionLedger {
   ~AdmissionLedger();
 
   bool enabled() const { return limit_ > 0; }
+  // Of each device; 0: not limited.
+  int64_t limit() const { return limit_; }
 
   struct Need {
     Place place;

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "controller/cluster/loss_ledger.h"
 #include "controller/cluster/poster.h"
@@ -24,9 +25,20 @@ class HomePort {
       sequencer_.AddSession(session, std::move(peer), std::move(flow));
     });
   }
+  void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server) {
+    poster_->Post([this, session, server = std::move(server)]() mutable {
+      sequencer_.ServeCalls(session, std::move(server));
+    });
+  }
   // Tasks run only while the home lives, and it outlives no port's tasks: `this` is kept by the home.
   void Submit(Op op) {
     poster_->Post([this, op = std::move(op)]() mutable { sequencer_.Take(std::move(op)); });
+  }
+  // Dropped, and `done` with it, once the home is gone.
+  void ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done) {
+    poster_->Post([this, devices = std::move(devices), done = std::move(done)]() mutable {
+      sequencer_.ReadMemory(std::move(devices), std::move(done));
+    });
   }
   void EndSession(SessionId session, absl::Status reason) {
     poster_->Post([this, session, reason = std::move(reason)] { sequencer_.EndSession(session, reason); });

@@ -87,12 +87,12 @@ MemoryNeeds NeedsOf(const Op& op) {
   } else if (const auto* put = std::get_if<PutOp>(&op.body)) {
     auto& [array, bytes] = needs.arrays.emplace_back(put->array, std::vector<AdmissionLedger::Need>());
     for (const PutOp::Shard& shard : put->shards) {
-      for (const Place& place : shard.places) bytes.push_back({place, DeviceBytes(shard.shape)});
+      for (const Place& place : shard.places) bytes.push_back({place, PackedBytes(shard.shape)});
     }
   } else if (const auto* transfer = std::get_if<TransferOp>(&op.body)) {
     auto& [array, bytes] = needs.arrays.emplace_back(transfer->to, std::vector<AdmissionLedger::Need>());
     for (const TransferOp::Destination& destination : transfer->destinations) {
-      bytes.push_back({destination.place, DeviceBytes(destination.shard_shape)});
+      bytes.push_back({destination.place, PackedBytes(destination.shard_shape)});
     }
   }
   return needs;

@@ -31,6 +31,10 @@ void Sequencer::AddSession(SessionId id, std::string peer, std::shared_ptr<Sessi
   session.flow = std::move(flow);
 }
 
+void Sequencer::ServeCalls(SessionId id, std::shared_ptr<ClientCallServer> server) {
+  if (auto it = sessions_.find(id); it != sessions_.end()) it->second.calls = std::move(server);
+}
+
 void Sequencer::Take(Op op) {
   auto it = sessions_.find(op.session);
   if (it == sessions_.end()) return;  // closed meanwhile: nobody waits for an answer
@@ -190,6 +194,7 @@ void Sequencer::OnWorkerLost(const WorkerLinkPtr& link, const absl::Status& caus
   dispatcher_.WorkerLost(link);
   in_flight_.WorkerLost(link, cause);
   requests_.WorkerLost(link, cause);
+  memory_.WorkerLost(link);
   admission_.DropSeat(link->seat);
   AfterEnds();
 }
@@ -210,6 +215,8 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
               std::string(event.cause.message()));
     }
     void operator()(const WorkerStats& event) { link->stats = event; }
+    void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
+    void operator()(HostCall& event) { self.OnHostCall(link, std::move(event)); }
   };
   std::visit(Visitor{*this, link}, event);
 }
@@ -227,6 +234,40 @@ void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
     return;
   }
   in_flight_.Fail(event.launch, nullptr, event.cause);
+}
+
+void Sequencer::ReadMemory(std::vector<std::pair<DeviceId, Place>> devices,
+                           Callback<std::vector<DeviceMemory>> done) {
+  memory_.Ask(view_, std::move(devices), admission_.limit(), std::move(done));
+}
+
+void Sequencer::OnHostCall(const WorkerLinkPtr& link, HostCall event) {
+  ClientCall call;
+  call.answer = [poster = poster_, weak = std::weak_ptr<WorkerLink>(link),
+                 request = event.request](absl::StatusOr<std::shared_ptr<const std::string>> results) mutable {
+    ReturnHostCall answer{request, results.status(), nullptr};
+    if (results.ok()) answer.data = *std::move(results);
+    poster->Post([weak, answer = std::move(answer)]() mutable {
+      if (WorkerLinkPtr link = weak.lock()) link->Send(std::move(answer));
+    });
+  };
+  const LaunchRecord* record = in_flight_.Find(event.launch);
+  auto session = sessions_.find(event.session);
+  // A worker's word about a session counts only for launches that we sent it for that session (I-7).
+  if (record == nullptr || record->session != event.session || session == sessions_.end()) {
+    return call.answer(absl::CancelledError("the launch that calls its client has ended"));
+  }
+  if (session->second.calls == nullptr || event.rank < 0 ||
+      event.rank >= static_cast<int32_t>(record->program->device_ids.size())) {
+    return call.answer(absl::FailedPreconditionError("nobody takes calls to this session's client"));
+  }
+  call.callback = event.callback;
+  call.launch = event.launch;
+  call.device = record->program->device_ids[event.rank];
+  call.operands = std::move(event.operands);
+  call.results = std::move(event.results);
+  call.data = std::move(event.data);
+  session->second.calls->OnCall(std::move(call));
 }
 
 void Sequencer::OnLaunchEnd(LaunchRecord record) {

@@ -31,6 +31,7 @@
 #include "controller/schedule/error_contexts.h"
 #include "controller/schedule/in_flight_table.h"
 #include "controller/schedule/launch_policy.h"
+#include "controller/schedule/memory_questions.h"
 #include "controller/schedule/ops.h"
 #include "controller/schedule/request_table.h"
 #include "controller/schedule/session_flow.h"
@@ -52,10 +53,13 @@ class Sequencer : private ClusterView::Observer {
 
   void OnLease(SeatedLease lease) { view_.OnLease(std::move(lease)); }
   void AddSession(SessionId session, std::string peer, std::shared_ptr<SessionFlow> flow);
+  void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server);
   void Take(Op op);
   void EndSession(SessionId session, const absl::Status& reason);
   void Stop(const absl::Status& reason);
   HomeSnapshot Snapshot() const;
+  // What the devices hold; those whose worker is lost are left out.
+  void ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done);
 
  private:
   struct QueuedOp {
@@ -65,6 +69,7 @@ class Sequencer : private ClusterView::Observer {
   struct SessionState {
     std::string peer;
     std::shared_ptr<SessionFlow> flow;
+    std::shared_ptr<ClientCallServer> calls;  // null: calls to the client fail
     std::deque<QueuedOp> queue;
     absl::flat_hash_map<ArrayId, int> queued_uses;  // of arrays, by queued operations
     absl::flat_hash_map<ProgramId, int64_t> programs;  // executables that name it
@@ -79,6 +84,7 @@ class Sequencer : private ClusterView::Observer {
   void OnEvent(const WorkerLinkPtr& link, WorkerEvent event) override;
   void OnSeatDown() override { Pump(); }
   void OnLaunchFailed(const LaunchFailed& event);
+  void OnHostCall(const WorkerLinkPtr& link, HostCall event);
   void OnLaunchEnd(LaunchRecord record);
   void AfterEnds();
 
@@ -99,6 +105,7 @@ class Sequencer : private ClusterView::Observer {
   AdmissionLedger admission_;
   InFlightTable in_flight_;
   RequestTable requests_;
+  MemoryQuestions memory_;
   Dispatcher dispatcher_;
   std::map<SessionId, SessionState> sessions_;
   uint64_t arrivals_ = 0;

@@ -106,18 +106,6 @@ TEST_F(ControllerTest, NonDonatableAndDuplicateArgumentsAreKept) {
   EXPECT_FALSE(*session->IsDeleted(ArrayId{1}));
 }
 
-TEST_F(ControllerTest, AnEmptyArrayStandsForAToken) {
-  auto program = TestProgram("token", 1, 1, 1);
-  program->info.parameters[0].shape = program->info.parameters[0].shard_shape = Shape{DType::kToken, {}};
-  compiler.Register("token", program);
-  StartAll();
-  const uint64_t token = Compile("token", {0});
-  ASSERT_TRUE(Put(1, TiledSpec({0}, {0})).ok());
-  ASSERT_TRUE(Put(2, TiledSpec({1}, {0})).ok());
-  EXPECT_TRUE(Execute(token, {1}, {10}).ok());
-  EXPECT_THAT(Message(Execute(token, {2}, {11}).status()), HasSubstr("the program takes token[] there"));
-}
-
 TEST_F(ControllerTest, ArgumentsAreChecked) {
   compiler.Register("two", TestProgram("two", 2, 1, 1));
   StartAll();

@@ -39,6 +39,23 @@ void SessionImpl::Close(absl::Status reason) {
   if (on_close_) on_close_(context_.id);
 }
 
+void SessionImpl::ServeCalls(std::shared_ptr<ClientCallServer> server) {
+  calls_ = server;
+  context_.home->ServeCalls(context_.id, std::move(server));
+}
+
+std::function<void(Callback<std::vector<DeviceMemory>>)> SessionImpl::MemorySource() {
+  std::vector<std::pair<DeviceId, Place>> devices;
+  for (const VirtualDevice& device : context_.devices.devices()) {
+    if (absl::StatusOr<Place> place = context_.devices.Find(device.id); place.ok()) {
+      devices.emplace_back(device.id, *place);
+    }
+  }
+  return [home = context_.home, devices = std::move(devices)](Callback<std::vector<DeviceMemory>> done) {
+    home->ReadMemory(devices, std::move(done));
+  };
+}
+
 absl::Status SessionImpl::MakeArray(ArrayId result, const ArraySpec& spec, std::vector<HostShard> shards,
                                     uint64_t user_context) {
   return MakeArrayFromHost(context_, result, spec, std::move(shards), user_context);
@@ -156,7 +173,7 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
 void SessionImpl::TakePrograms() {
   for (ProgramInbox::Item& item : inbox_->Take()) {
     absl::StatusOr<PlacedProgramPtr> placed = PlaceProgram(std::move(item.program), std::move(item.devices),
-                                                           device_type_, context_.devices);
+                                                           device_type_, context_.devices, calls_.get());
     if (!placed.ok()) {  // a device named twice: the handle stays unknown
       LogWarn("session {:016x}: a program can't be placed: {}", context_.id.value,
               std::string(placed.status().message()));

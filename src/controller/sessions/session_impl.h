@@ -33,6 +33,8 @@ class SessionImpl : public Session {
 
   const SessionDescription& description() const override { return description_; }
   uint64_t NewHandle() override { return context_.NewHandle(); }
+  void ServeCalls(std::shared_ptr<ClientCallServer> server) override;
+  std::function<void(Callback<std::vector<DeviceMemory>>)> MemorySource() override;
 
   absl::Status MakeArray(ArrayId result, const ArraySpec& spec, std::vector<HostShard> shards,
                          uint64_t user_context) override;
@@ -90,6 +92,7 @@ class SessionImpl : public Session {
   // Shared with compile callbacks, which draw handles.
   const std::shared_ptr<SessionContext> owned_context_;
   SessionContext& context_;
+  std::shared_ptr<ClientCallServer> calls_;
   bool closed_ = false;
 };
 

@@ -189,6 +189,12 @@ absl::StatusOr<WorkerCommand> DecodeCommand(std::string_view body) {
     case pb::WorkerCommand::kDeleteArrays:
       return DeleteArrays{SessionId{in.delete_arrays().session()}, Arrays(in.delete_arrays().arrays())};
     case pb::WorkerCommand::kEndSession: return EndSession{SessionId{in.end_session().session()}};
+    case pb::WorkerCommand::kAskMemory: return AskMemory{RequestId{in.ask_memory().request()}};
+    case pb::WorkerCommand::kReturnHostCall: {
+      ReturnHostCall out{RequestId{in.return_host_call().request()}, {}, PayloadCopy(payload)};
+      RETURN_IF_ERROR(FromProto(in.return_host_call().status(), &out.status));
+      return out;
+    }
     case pb::WorkerCommand::COMMAND_NOT_SET: break;
   }
   return Bad("of no known kind");

@@ -161,6 +161,15 @@ void Encode(const EndSession& in, pb::WorkerCommand* command) {
   command->mutable_end_session()->set_session(in.session.value);
 }
 
+void Encode(const AskMemory& in, pb::WorkerCommand* command) {
+  command->mutable_ask_memory()->set_request(in.request.value);
+}
+
+void Encode(const ReturnHostCall& in, pb::WorkerCommand* command) {
+  command->mutable_return_host_call()->set_request(in.request.value);
+  if (!in.status.ok()) ToProto(in.status, command->mutable_return_host_call()->mutable_status());
+}
+
 }  // namespace
 
 std::string EncodeCommandHead(const WorkerCommand& command) {
@@ -172,6 +181,7 @@ std::string EncodeCommandHead(const WorkerCommand& command) {
 std::shared_ptr<const std::string> CommandPayload(const WorkerCommand& command) {
   if (const auto* load = std::get_if<LoadProgram>(&command)) return load->executable;
   if (const auto* chunk = std::get_if<StreamChunk>(&command)) return chunk->data;
+  if (const auto* answer = std::get_if<ReturnHostCall>(&command)) return answer->data;
   return nullptr;
 }
 

@@ -40,6 +40,59 @@ void Encode(const ProgramLoadFailed& in, pb::WorkerEvent* event) {
   ToProto(in.cause, event->mutable_program_load_failed()->mutable_cause());
 }
 
+void Encode(const HostCall& in, pb::WorkerEvent* event) {
+  pb::HostCall* out = event->mutable_host_call();
+  out->set_request(in.request.value);
+  ToProto(in.launch, out->mutable_launch());
+  out->set_session(in.session.value);
+  out->set_rank(in.rank);
+  out->set_callback(in.callback);
+  for (const Shape& shape : in.operands) ToProto(shape, out->add_operands());
+  for (const Shape& shape : in.results) ToProto(shape, out->add_results());
+}
+
+void Encode(const MemoryInUse& in, pb::WorkerEvent* event) {
+  event->mutable_memory_in_use()->set_request(in.request.value);
+  for (const MemoryInUse::Device& device : in.devices) {
+    pb::MemoryInUse::Device* out = event->mutable_memory_in_use()->add_devices();
+    out->set_bytes(device.bytes);
+    out->set_peak_bytes(device.peak_bytes);
+  }
+}
+
+MemoryInUse Decode(const pb::MemoryInUse& in) {
+  MemoryInUse out{RequestId{in.request()}, {}};
+  for (const pb::MemoryInUse::Device& device : in.devices()) out.devices.push_back({device.bytes(), device.peak_bytes()});
+  return out;
+}
+
+template <typename Repeated>
+absl::StatusOr<std::vector<Shape>> ShapesFrom(const Repeated& in) {
+  std::vector<Shape> shapes;
+  for (const pb::Shape& shape : in) {
+    ASSIGN_OR_RETURN(shapes.emplace_back(), FromProto(shape));
+  }
+  return shapes;
+}
+
+absl::StatusOr<HostCall> Decode(const pb::HostCall& in, std::string_view payload) {
+  HostCall out;
+  out.request = RequestId{in.request()};
+  out.launch = FromProto(in.launch());
+  out.session = SessionId{in.session()};
+  out.rank = in.rank();
+  out.callback = in.callback();
+  ASSIGN_OR_RETURN(out.operands, ShapesFrom(in.operands()));
+  ASSIGN_OR_RETURN(out.results, ShapesFrom(in.results()));
+  int64_t bytes = 0;
+  for (const Shape& shape : out.operands) bytes += PackedBytes(shape);
+  if (bytes != static_cast<int64_t>(payload.size())) {
+    return absl::InvalidArgumentError("worker event: a host call whose operands aren't as long as they say");
+  }
+  out.data = worker_wire::PayloadCopy(payload);
+  return out;
+}
+
 void Encode(const WorkerStats& in, pb::WorkerEvent* event) {
   pb::WorkerStats* out = event->mutable_stats();
   out->set_launches(in.launches);
@@ -76,8 +129,9 @@ std::string EncodeEventHead(const WorkerEvent& event) {
 }
 
 std::shared_ptr<const std::string> EventPayload(const WorkerEvent& event) {
-  const auto* read = std::get_if<ReadData>(&event);
-  return read == nullptr ? nullptr : read->data;
+  if (const auto* read = std::get_if<ReadData>(&event)) return read->data;
+  if (const auto* call = std::get_if<HostCall>(&event)) return call->data;
+  return nullptr;
 }
 
 absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
@@ -109,6 +163,8 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
       return out;
     }
     case pb::WorkerEvent::kStats: return Decode(in.stats());
+    case pb::WorkerEvent::kMemoryInUse: return Decode(in.memory_in_use());
+    case pb::WorkerEvent::kHostCall: return Decode(in.host_call(), payload);
     case pb::WorkerEvent::EVENT_NOT_SET: break;
   }
   return absl::InvalidArgumentError("worker event: of no known kind");

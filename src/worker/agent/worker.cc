@@ -9,6 +9,7 @@ namespace switchtower {
 namespace {
 constexpr int kIoThreads = 2;      // copies of large shards: memory is the limit
 constexpr int kLoaderThreads = 2;  // apart from those, since a load may take a second
+// Programs resume on the threads of `resume_`, after a call into the client: one for each device.
 }  // namespace
 
 Worker::Worker(Parts parts)
@@ -16,7 +17,8 @@ Worker::Worker(Parts parts)
       intake_(std::make_shared<WorkQueue>("intake", 1)),
       io_(std::make_shared<WorkQueue>("worker io", kIoThreads)),
       loaders_(std::make_shared<WorkQueue>("program load", kLoaderThreads)),
-      core_(std::make_unique<Core>(parts, intake_, io_, *loaders_)) {}
+      resume_(std::make_shared<WorkQueue>("host calls", parts.engine->device_count())),
+      core_(std::make_unique<Core>(parts, intake_, io_, resume_, *loaders_)) {}
 
 Worker::~Worker() { Stop(); }
 
@@ -42,6 +44,7 @@ void Worker::Stop() {
   core_->StopDevices();
   parts_.router->Stop();
   loaders_->Stop();
+  resume_->Stop();
   io_->Stop();
   intake_->Stop();
 }

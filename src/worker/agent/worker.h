@@ -54,6 +54,7 @@ class Worker {
   const std::shared_ptr<WorkQueue> intake_;
   const std::shared_ptr<WorkQueue> io_;
   const std::shared_ptr<WorkQueue> loaders_;
+  const std::shared_ptr<WorkQueue> resume_;
   std::unique_ptr<Core> core_;
   std::atomic<bool> stopped_{false};
 };

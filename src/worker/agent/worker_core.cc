@@ -45,11 +45,17 @@ auto AsTuple(const WorkerStats& s) {
 }  // namespace
 
 Worker::Core::Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io,
-                   WorkQueue& loaders)
+                   std::shared_ptr<WorkQueue> resume, WorkQueue& loaders)
     : parts_(parts),
       intake_(intake),
+      resume_(std::move(resume)),
+      host_calls_(
+          [this, intake](WorkerEvent event) {
+            intake->Post([this, event = std::move(event)]() mutable { Emit(std::move(event)); });
+          },
+          resume_),
       programs_(*parts.engine, loaders),
-      launches_({parts.self, parts.engine, parts.collectives, &store_, &programs_, intake},
+      launches_({parts.self, parts.engine, parts.collectives, &store_, &programs_, intake, &host_calls_},
                 [this](WorkerEvent event) { Emit(std::move(event)); }),
       puts_(parts.self, *parts.engine, store_, io, traffic_),
       reader_(*parts.engine, io, traffic_),
@@ -177,6 +183,16 @@ void Worker::Core::Do(EndSession command) {
   transfers_.CancelSession(command.session, cause);
   puts_.EndSession(command.session, cause);
   store_.EraseSession(command.session);
+}
+
+void Worker::Core::Do(AskMemory command) {
+  MemoryInUse answer{command.request, {}};
+  for (int32_t ordinal = 0; ordinal < parts_.engine->device_count(); ++ordinal) {
+    const StoreUsage& usage = store_.usage_of(ordinal);
+    answer.devices.push_back({static_cast<uint64_t>(usage.bytes.load(std::memory_order_relaxed)),
+                              static_cast<uint64_t>(usage.peak_bytes.load(std::memory_order_relaxed))});
+  }
+  Emit(std::move(answer));
 }
 
 WorkerStats Worker::Core::Stats() const {

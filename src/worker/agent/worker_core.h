@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "worker/agent/worker.h"
+#include "worker/exec/host_call_table.h"
 #include "worker/exec/host_puts.h"
 #include "worker/exec/launch_table.h"
 #include "worker/exec/program_table.h"
@@ -18,7 +19,8 @@ namespace switchtower {
 
 class Worker::Core {
  public:
-  Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io, WorkQueue& loaders);
+  Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io,
+       std::shared_ptr<WorkQueue> resume, WorkQueue& loaders);
 
   void Attach(std::shared_ptr<ControllerPort> port);
   // A controller's end, unless another one has taken over.
@@ -47,6 +49,8 @@ class Worker::Core {
   void Do(AwaitReady command);
   void Do(DeleteArrays command);
   void Do(EndSession command);
+  void Do(AskMemory command);
+  void Do(ReturnHostCall command) { host_calls_.Return(std::move(command)); }
 
   void Emit(WorkerEvent event);
   void Reset(const absl::Status& cause);
@@ -55,6 +59,8 @@ class Worker::Core {
   const Parts parts_;
   const std::shared_ptr<WorkQueue> intake_;
   const std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();
+  const std::shared_ptr<WorkQueue> resume_;
+  HostCallTable host_calls_;
   BufferStore store_;
   ProgramTable programs_;
   LaunchTable launches_;

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "types/token_array.h"
 #include "worker/engine/testing_engine.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -119,14 +120,14 @@ class EngineExecuteTest : public PjrtEngineTest {
   }
 };
 
-TEST_F(PjrtEngineTest, ATokenIsABufferOfNoBytes) {
+TEST_F(PjrtEngineTest, ATokenIsAnEmptyArray) {
   auto program = CompileAndLoad(kToken);
   ASSERT_TRUE(program.ok()) << program.status();
   absl::Status completion;
   const auto outputs = Run({.program = *program}, completion);
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   ASSERT_EQ(outputs->size(), 2u);
-  EXPECT_EQ((*outputs)[0]->shape(), (Shape{DType::kToken, {}}));
+  EXPECT_EQ((*outputs)[0]->shape(), TokenArray());
   EXPECT_EQ((*outputs)[0]->bytes(), 0);
   EXPECT_THAT(Get<float>((*outputs)[1]).value(), ElementsAre(1, 1, 1, 1));
 }

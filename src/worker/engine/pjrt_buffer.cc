@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "types/token_array.h"
 #include "worker/engine/host_layout.h"
 
 namespace switchtower {
@@ -9,12 +10,18 @@ namespace switchtower {
 absl::StatusOr<std::shared_ptr<const BufferDescription>> DescribeBuffer(const pjrt::Buffer& buffer) {
   auto description = std::make_shared<BufferDescription>();
   ASSIGN_OR_RETURN(description->shape, buffer.GetShape());
+  const bool is_token = description->shape.dtype == DType::kToken;
+  if (is_token) {
+    description->shape = TokenArray();
+    description->layout = Layout::Default(description->shape.rank());
+  } else {
+    ASSIGN_OR_RETURN(description->layout, buffer.GetLayout());
+  }
   ASSIGN_OR_RETURN(const pjrt::Memory* memory, buffer.GetMemory());
   description->memory_kind = memory->kind;
-  // A token has no layout and no bytes, and plug-ins end the process if they are asked for them.
-  if (BitWidth(description->shape.dtype) == 0) return std::shared_ptr<const BufferDescription>(std::move(description));
-  ASSIGN_OR_RETURN(description->layout, buffer.GetLayout());
-  ASSIGN_OR_RETURN(description->bytes, buffer.OnDeviceBytes());
+  if (!is_token) {
+    ASSIGN_OR_RETURN(description->bytes, buffer.OnDeviceBytes());
+  }
   return std::shared_ptr<const BufferDescription>(std::move(description));
 }
 

@@ -47,7 +47,7 @@ class DeviceQueueTest : public testing::Test {
   }
   std::shared_ptr<LaunchState> Push(uint64_t number, BufferEntryPtr argument, BufferEntryPtr result) {
     auto launch = std::make_shared<LaunchState>(LaunchId{1, number}, SessionId{1}, observer_);
-    auto task = std::make_shared<RankTask>(launch, 0, launch->id, 0, nullptr, nullptr);
+    auto task = std::make_shared<RankTask>(launch, 0, launch->id, 0, nullptr, nullptr, nullptr);
     task->queue = &queue_;
     task->program = program_;
     task->arguments = {std::move(argument)};

@@ -37,6 +37,8 @@ struct CollectiveStats {
   uint64_t bytes_in_memory = 0;  // exchanged between members inside this process
 };
 
+class HostCallTable;
+
 class CollectiveEngine {
  public:
   virtual ~CollectiveEngine() = default;
@@ -59,8 +61,14 @@ class CollectiveEngine {
 // One rank's execution of one launch: the user data of its FFI calls.
 class LaunchContext {
  public:
-  LaunchContext(LaunchId id, int rank, std::shared_ptr<const GangTable> gang, CollectiveEngine* engine)
-      : id(id), rank(rank), gang(std::move(gang)), engine(engine) {}
+  LaunchContext(LaunchId id, int rank, std::shared_ptr<const GangTable> gang, CollectiveEngine* engine,
+                SessionId session = {}, HostCallTable* host_calls = nullptr)
+      : id(id),
+        rank(rank),
+        gang(std::move(gang)),
+        engine(engine),
+        session(session),
+        host_calls(host_calls) {}
   LaunchContext(const LaunchContext&) = delete;
   LaunchContext& operator=(const LaunchContext&) = delete;
 
@@ -68,6 +76,8 @@ class LaunchContext {
   const int rank;
   const std::shared_ptr<const GangTable> gang;
   CollectiveEngine* const engine;
+  const SessionId session;
+  HostCallTable* const host_calls;  // null: calls into the client fail
 
   // How often this rank has come to `op_id` before, in this launch. Iterations of one op are ordered by its
   // loop, so that all ranks count alike; different ops may count at the same time.

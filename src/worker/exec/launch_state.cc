@@ -7,6 +7,12 @@
 
 namespace switchtower {
 
+RankTask::RankTask(std::shared_ptr<LaunchState> launch, int32_t ordinal, LaunchId id, int rank,
+                   std::shared_ptr<const GangTable> gang, CollectiveEngine* collectives, HostCallTable* host_calls)
+    : launch(std::move(launch)),
+      ordinal(ordinal),
+      context(id, rank, std::move(gang), collectives, this->launch->session, host_calls) {}
+
 void LaunchState::SetTasks(std::vector<RankTaskPtr> tasks) {
   MutexLock lock(mutex_);
   tasks_ = std::move(tasks);

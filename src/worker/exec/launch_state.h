@@ -33,8 +33,7 @@ class LaunchState;
 
 struct RankTask {
   RankTask(std::shared_ptr<LaunchState> launch, int32_t ordinal, LaunchId id, int rank,
-           std::shared_ptr<const GangTable> gang, CollectiveEngine* collectives)
-      : launch(std::move(launch)), ordinal(ordinal), context(id, rank, std::move(gang), collectives) {}
+           std::shared_ptr<const GangTable> gang, CollectiveEngine* collectives, HostCallTable* host_calls);
 
   const std::shared_ptr<LaunchState> launch;
   const int32_t ordinal;

@@ -13,11 +13,15 @@ namespace switchtower {
 // launches still end, but nobody is told.
 class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_from_this<Observer> {
  public:
-  Observer(LaunchTable& table, std::shared_ptr<WorkQueue> intake, CollectiveEngine* collectives)
-      : table_(table), intake_(std::move(intake)), collectives_(collectives) {}
+  explicit Observer(LaunchTable& table)
+      : table_(table),
+        intake_(table.parts_.intake),
+        collectives_(table.parts_.collectives),
+        host_calls_(*table.parts_.host_calls) {}
 
   void OnLaunchFailed(const LaunchState& launch, const absl::Status& cause, bool origin) override {
     if (collectives_ != nullptr) collectives_->CancelLaunch(launch.id, cause);
+    host_calls_.CancelLaunch(launch.id, cause);
     intake_->Post([self = shared_from_this(), event = LaunchFailed{launch.id, launch.session, cause, origin}] {
       if (self->muted) return;
       if (event.origin) LogInfo("launch {} failed: {}", event.launch, event.cause.ToString());
@@ -26,6 +30,7 @@ class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_f
   }
   void OnLaunchEnded(const LaunchState& launch) override {
     if (collectives_ != nullptr) collectives_->LaunchEnded(launch.id);
+    host_calls_.LaunchEnded(launch.id);
     intake_->Post([self = shared_from_this(), id = launch.id] { self->table_.Ended(id); });
   }
 
@@ -35,12 +40,13 @@ class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_f
   LaunchTable& table_;
   const std::shared_ptr<WorkQueue> intake_;
   CollectiveEngine* const collectives_;
+  HostCallTable& host_calls_;
 };
 
 LaunchTable::LaunchTable(Parts parts, Emit emit)
     : parts_(std::move(parts)),
       emit_(std::move(emit)),
-      observer_(std::make_shared<Observer>(*this, parts_.intake, parts_.collectives)) {
+      observer_(std::make_shared<Observer>(*this)) {
   for (int32_t ordinal = 0; ordinal < parts_.engine->device_count(); ++ordinal) {
     devices_.push_back(std::make_unique<DeviceQueue>(*parts_.engine, parts_.collectives, ordinal));
   }
@@ -132,7 +138,8 @@ void LaunchTable::Launch(switchtower::Launch command) {
 RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang& gang, int rank,
                                   const std::shared_ptr<LaunchState>& state, std::shared_ptr<ProgramSlot> program) {
   const int32_t ordinal = gang.table->ranks[rank].ordinal;
-  auto task = std::make_shared<RankTask>(state, ordinal, command.id, rank, gang.table, parts_.collectives);
+  auto task = std::make_shared<RankTask>(state, ordinal, command.id, rank, gang.table, parts_.collectives,
+                                         parts_.host_calls);
   task->queue = devices_[ordinal].get();
   task->program = std::move(program);
   task->arguments.reserve(command.arguments.size());
@@ -176,7 +183,7 @@ void LaunchTable::CancelSession(SessionId session, const absl::Status& cause) {
 
 void LaunchTable::Reset(const absl::Status& cause) {
   observer_->muted = true;
-  observer_ = std::make_shared<Observer>(*this, parts_.intake, parts_.collectives);
+  observer_ = std::make_shared<Observer>(*this);
   for (const auto& [id, state] : running_) state->Fail(cause, /*origin=*/false);
   order_.clear();
   gangs_.clear();

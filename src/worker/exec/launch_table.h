@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "worker/exec/device_queue.h"
+#include "worker/exec/host_call_table.h"
 #include "worker/exec/launch_context.h"
 #include "worker/exec/launch_state.h"
 #include "worker/exec/program_table.h"
@@ -37,6 +38,7 @@ class LaunchTable {
     BufferStore* store = nullptr;
     ProgramTable* programs = nullptr;
     std::shared_ptr<WorkQueue> intake;
+    HostCallTable* host_calls = nullptr;
   };
   // `emit` is called on the intake thread.
   LaunchTable(Parts parts, Emit emit);

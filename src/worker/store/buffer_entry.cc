@@ -28,18 +28,27 @@ struct Join {
 
 }  // namespace
 
+void StoreUsage::Add(int64_t more_bytes, int64_t more_entries) {
+  entries.fetch_add(more_entries, std::memory_order_relaxed);
+  const int64_t now = bytes.fetch_add(more_bytes, std::memory_order_relaxed) + more_bytes;
+  int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+  if (whole != nullptr) whole->Add(more_bytes, more_entries);
+}
+
 BufferEntry::BufferEntry(std::shared_ptr<StoreUsage> usage) : usage_(std::move(usage)) {
-  usage_->entries.fetch_add(1, std::memory_order_relaxed);
+  usage_->Add(0, 1);
 }
 
 BufferEntry::~BufferEntry() {
-  usage_->entries.fetch_sub(1, std::memory_order_relaxed);
+  usage_->Add(0, -1);
   MutexLock lock(mutex_);
   Account(0);
 }
 
 void BufferEntry::Account(int64_t bytes) {
-  usage_->bytes.fetch_add(bytes - accounted_bytes_, std::memory_order_relaxed);
+  usage_->Add(bytes - accounted_bytes_, 0);
   accounted_bytes_ = bytes;
 }
 

@@ -28,10 +28,15 @@
 
 namespace switchtower {
 
-// Shared by entries, which may outlive their store.
+// Shared by entries, which may outlive their store. Of one device, and counted into `whole` too if there is one.
 struct StoreUsage {
   std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> peak_bytes{0};
   std::atomic<int64_t> entries{0};
+  const std::shared_ptr<StoreUsage> whole;
+
+  explicit StoreUsage(std::shared_ptr<StoreUsage> whole = nullptr) : whole(std::move(whole)) {}
+  void Add(int64_t more_bytes, int64_t more_entries);
 };
 
 class BufferEntry {

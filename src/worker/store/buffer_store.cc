@@ -8,6 +8,12 @@ BufferStore::BufferStore() : usage_(std::make_shared<StoreUsage>()) {}
 
 BufferStore::~BufferStore() { Clear(); }
 
+const std::shared_ptr<StoreUsage>& BufferStore::DeviceUsage(int32_t ordinal) const {
+  std::shared_ptr<StoreUsage>& usage = device_usage_[ordinal];
+  if (usage == nullptr) usage = std::make_shared<StoreUsage>(usage_);
+  return usage;
+}
+
 const BufferStore::Slots* BufferStore::FindSlots(const ArrayKey& key) const {
   auto session = sessions_.find(key.session);
   if (session == sessions_.end()) return nullptr;
@@ -29,7 +35,7 @@ void BufferStore::Name(const ArrayKey& key, int32_t ordinal, BufferEntryPtr entr
 }
 
 BufferEntryPtr BufferStore::Promise(const ArrayKey& key, int32_t ordinal) {
-  auto entry = std::make_shared<BufferEntry>(usage_);
+  auto entry = std::make_shared<BufferEntry>(DeviceUsage(ordinal));
   Name(key, ordinal, entry);
   return entry;
 }
@@ -40,7 +46,7 @@ BufferEntryPtr BufferStore::Find(const ArrayKey& key, int32_t ordinal) const {
       if (slot.ordinal == ordinal) return slot.entry;
     }
   }
-  auto entry = std::make_shared<BufferEntry>(usage_);
+  auto entry = std::make_shared<BufferEntry>(DeviceUsage(ordinal));
   entry->Fail(absl::InvalidArgumentError(fmt::format(
       "array {} has no shard on device {} of its worker: it was deleted or never made", key.array.value, ordinal)));
   return entry;

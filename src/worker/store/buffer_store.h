@@ -38,6 +38,8 @@ class BufferStore {
   absl::InlinedVector<BufferEntryPtr, 4> Entries(const ArrayKey& key) const;
 
   const StoreUsage& usage() const { return *usage_; }
+  // Of one device.
+  const StoreUsage& usage_of(int32_t ordinal) const { return *DeviceUsage(ordinal); }
 
  private:
   struct Slot {
@@ -50,8 +52,10 @@ class BufferStore {
   const Slots* FindSlots(const ArrayKey& key) const;
   void Name(const ArrayKey& key, int32_t ordinal, BufferEntryPtr entry);
   static void Unname(Slots& slots);
+  const std::shared_ptr<StoreUsage>& DeviceUsage(int32_t ordinal) const;
 
   const std::shared_ptr<StoreUsage> usage_;
+  mutable absl::flat_hash_map<int32_t, std::shared_ptr<StoreUsage>> device_usage_;
   absl::flat_hash_map<SessionId, Arrays> sessions_;
 };
 

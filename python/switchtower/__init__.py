@@ -1,0 +1,9 @@
+"""The client's side of Switchtower. No script imports it: jax finds it as a plug-in.
+
+  plugin       registers the "proxy" backend with jax
+  agent        the second connection to the proxy: functions that programs call, memory statistics
+  registry     which function has which number, and for how long
+  jax_patches  the private parts of known jax versions that this needs
+"""
+
+__version__ = "0.1.0"

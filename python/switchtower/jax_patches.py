@@ -1,0 +1,190 @@
+"""The private parts of jax that the client agent needs, for the versions that were looked at. Another version is left
+as it is, with one warning.
+
+  callbacks      jax lowers a callback for "cpu" to a custom call that names a Python function by its position. Here it
+                 names it by a number of the registry, and the wheel's client, which can't pass functions on, gets none.
+  local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
+  names          where only "proxy" is there, the name that its devices report leads to it.
+  memory_stats   asks the agent.
+  unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
+"""
+
+import logging
+import threading
+import types
+import weakref
+
+import jax
+
+from switchtower import unreduced
+from switchtower.agent import Agent
+from switchtower.registry import Registry
+
+_log = logging.getLogger("switchtower")
+
+KNOWN_VERSIONS = ("0.10.1", "0.10.2", "0.11.0", "0.12.0.1")
+
+_CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_RUNTIME = "proxy/switchtower"
+
+_registry = Registry()
+_agents: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # client -> Agent
+_lock = threading.Lock()
+_installed = False
+_local_cpu = None
+
+
+def install() -> None:
+    global _installed
+    with _lock:
+        if _installed:
+            return
+        _installed = True
+    if jax.__version__ not in KNOWN_VERSIONS:
+        _log.warning(
+            "jax %s isn't known to this version of the switchtower package (known: %s): programs run, but callbacks "
+            "(jax.debug.print, pure_callback, io_callback), memory_stats() and device names other than \"proxy\" are "
+            "left as they are",
+            jax.__version__,
+            ", ".join(KNOWN_VERSIONS),
+        )
+        return
+    from jax._src import callback, compiler, debugging, xla_bridge
+    from jax._src.lib import xla_client
+
+    callback.ffi = _Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
+    callback.xb = _Overlay(callback.xb, local_devices=_local_devices)
+    debugging.xla_bridge = _Overlay(debugging.xla_bridge, local_devices=_local_devices)
+    unreduced.install()
+    compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
+    xla_bridge._get_backend_uncached = _backend_by_name(xla_bridge._get_backend_uncached)
+    xla_bridge.register_backend_factory = _register_once(xla_bridge.register_backend_factory)
+    jax.extend.backend.register_backend_factory = xla_bridge.register_backend_factory
+    xla_client.Device.memory_stats = _memory_stats(xla_client.Device.memory_stats)
+
+
+class _Overlay(types.ModuleType):
+    """A module with some functions of its own, as one other module sees it."""
+
+    def __init__(self, module, **own):
+        super().__init__(module.__name__)
+        self.__dict__.update(own)
+        self._module = module
+
+    def __getattr__(self, name):
+        return getattr(self._module, name)
+
+
+def _is_ours(client) -> bool:
+    return getattr(client, "runtime_type", None) == _RUNTIME
+
+
+def agent_of(client) -> Agent:
+    """The agent of a session, attached on first use."""
+    with _lock:
+        agent = _agents.get(client)
+        if agent is None or agent.closed:
+            host, port = _address(jax.config.read("jax_backend_target"))
+            agent = _agents[client] = Agent(host, port, client.devices()[0].switchtower_agent, _registry)
+        return agent
+
+
+def _address(target: str) -> tuple[str, int]:
+    host, _, port = target.rpartition("/")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+# ---- callbacks
+
+
+def _lowering_builder(ffi):
+    def build_ffi_lowering_function(target, **options):
+        lower = ffi.build_ffi_lowering_function(target, **options)
+        if target not in _CALLBACK_TARGETS:
+            return lower
+
+        def lower_callback(ctx, *operands, index):
+            module = ctx.module_context
+            client = module.get_backend()
+            if not _is_ours(client):
+                return lower(ctx, *operands, index=index)
+            agent_of(client)
+            handle = _registry.add(module.host_callbacks[int(index)])
+            module.add_keepalive(handle)
+            return lower(ctx, *operands, index=type(index)(handle.number))
+
+        return lower_callback
+
+    return build_ffi_lowering_function
+
+
+def _compile_without_functions(compile_and_load):
+    def backend_compile_and_load(backend, module, executable_devices, options, host_callbacks, *args, **kwargs):
+        if _is_ours(backend):
+            host_callbacks = ()  # the program names them by number
+        return compile_and_load(backend, module, executable_devices, options, host_callbacks, *args, **kwargs)
+
+    return backend_compile_and_load
+
+
+def _local_devices(process_index=None, backend=None, host_id=None):
+    from jax._src import xla_bridge
+
+    if backend != "cpu" or not _is_ours(xla_bridge.get_backend("cpu")):
+        return xla_bridge.local_devices(process_index, backend, host_id)
+    global _local_cpu
+    with _lock:
+        if _local_cpu is None:
+            # Outside of jax's table of backends: programs never find it, functions that programs call do.
+            _local_cpu = xla_bridge.make_cpu_client()
+    return _local_cpu.devices()
+
+
+# ---- names
+
+
+def _backend_by_name(get_backend):
+    def _get_backend_uncached(platform=None):
+        from jax._src import xla_bridge
+
+        if isinstance(platform, str) and platform != "proxy":
+            backends = xla_bridge.backends()
+            ours = backends.get("proxy")
+            if platform not in backends and ours is not None and ours.platform == platform:
+                return ours
+        return get_backend(platform)
+
+    return _get_backend_uncached
+
+
+def _register_once(register):
+    def register_backend_factory(name, *args, **kwargs):
+        from jax._src import xla_bridge
+
+        # pathwaysutils.initialize() after the first use of a device: its backend is what is there already.
+        if name == "proxy" and name in xla_bridge._backends:
+            return None
+        return register(name, *args, **kwargs)
+
+    return register_backend_factory
+
+
+# ---- memory
+
+
+def _memory_stats(memory_stats):
+    def stats(self):
+        if not _is_ours(self.client):
+            return memory_stats(self)
+        memory = agent_of(self.client).memory().get(self.id)
+        if memory is None:
+            raise RuntimeError(f"{self} has lost its worker, which held its memory")
+        answer = {
+            "bytes_in_use": int(memory.get("bytesInUse", 0)),
+            "peak_bytes_in_use": int(memory.get("peakBytesInUse", 0)),
+        }
+        limit = int(memory.get("bytesLimit", 0))
+        return {**answer, "bytes_limit": limit} if limit else answer
+
+    stats.__name__, stats.__doc__ = "memory_stats", memory_stats.__doc__
+    return stats
