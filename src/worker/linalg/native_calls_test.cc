@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <future>
 #include <string>
 #include <thread>
@@ -101,6 +102,63 @@ TEST_F(NativeCallsTest, BatchesOnSeveralDevicesAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(failures, ::testing::Each(""));
+}
+
+// Large enough for the library's work buffers, which concurrent calls must not
+// share. Eigenvalues of a flavour of OpenBLAS without locks differ here.
+TEST_F(NativeCallsTest, ConcurrentCallsGiveTheSameBits) {
+  constexpr int kBatch = 8, kOrder = 120;
+  const auto program = CompileAndLoad(R"(
+module @e { func.func public @main(%x: tensor<8x120x120xcomplex<f64>>) -> tensor<8x120xf64> {
+    %r:3 = stablehlo.custom_call @lapack_zheevd_ffi(%x) {api_version = 4 : i32,
+        backend_config = {uplo = 76 : ui8, mode = 86 : ui8},
+        operand_layouts = [dense<[1, 2, 0]> : tensor<3xindex>],
+        result_layouts = [dense<[1, 2, 0]> : tensor<3xindex>, dense<[1, 0]> : tensor<2xindex>,
+                          dense<[0]> : tensor<1xindex>]}
+        : (tensor<8x120x120xcomplex<f64>>)
+        -> (tensor<8x120x120xcomplex<f64>>, tensor<8x120xf64>, tensor<8xi32>)
+    return %r#1 : tensor<8x120xf64> } })");
+  ASSERT_TRUE(program.ok()) << program.status();
+  // The same Hermitian matrix throughout.
+  std::vector<std::complex<double>> matrices(static_cast<size_t>(kBatch) *
+                                             kOrder * kOrder);
+  for (size_t m = 0; m < kBatch; ++m) {
+    for (size_t i = 0; i < kOrder; ++i) {
+      for (size_t j = 0; j <= i; ++j) {
+        const std::complex<double> value(std::sin(3.0 * i + 7.0 * j),
+                                         i == j ? 0 : std::cos(5.0 * i - j));
+        matrices[(m * kOrder + i) * kOrder + j] = value;
+        matrices[(m * kOrder + j) * kOrder + i] = std::conj(value);
+      }
+    }
+  }
+  std::vector<std::vector<double>> values(6);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < values.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const auto device = static_cast<int32_t>(t % 2);
+      const EngineBufferPtr input = Put<std::complex<double>>(
+          {DType::kC128, {kBatch, kOrder, kOrder}}, matrices, device);
+      for (int repeat = 0; repeat < 4; ++repeat) {
+        std::promise<absl::Status> done;
+        auto outputs = engine_->Execute(
+            {.device = device, .program = *program, .arguments = {input}},
+            [&done](absl::Status status) {
+              done.set_value(std::move(status));
+            });
+        ASSERT_TRUE(done.get_future().get().ok());
+        const auto one = Get<double>((*outputs)[0]);
+        ASSERT_TRUE(one.ok());
+        values[t].insert(values[t].end(), one->begin(), one->end());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<double>& some : values) {
+    for (size_t i = 0; i < some.size(); ++i) {
+      ASSERT_EQ(some[i], values[0][i % kOrder]) << "value " << i;
+    }
+  }
 }
 
 }  // namespace
