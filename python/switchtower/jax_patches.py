@@ -6,6 +6,7 @@ as it is, with one warning.
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
+  lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
 """
 
@@ -16,7 +17,7 @@ import weakref
 
 import jax
 
-from switchtower import unreduced
+from switchtower import lowered_costs, unreduced
 from switchtower.agent import Agent
 from switchtower.registry import Registry
 
@@ -55,6 +56,7 @@ def install() -> None:
     callback.ffi = _Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
     callback.xb = _Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = _Overlay(debugging.xla_bridge, local_devices=_local_devices)
+    lowered_costs.install(_local_client)
     unreduced.install()
     compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
     xla_bridge._get_backend_uncached = _backend_by_name(xla_bridge._get_backend_uncached)
@@ -132,12 +134,18 @@ def _local_devices(process_index=None, backend=None, host_id=None):
 
     if backend != "cpu" or not _is_ours(xla_bridge.get_backend("cpu")):
         return xla_bridge.local_devices(process_index, backend, host_id)
+    return _local_client().devices()
+
+
+def _local_client():
+    from jax._src import xla_bridge
+
     global _local_cpu
     with _lock:
         if _local_cpu is None:
             # Outside of jax's table of backends: programs never find it, functions that programs call do.
             _local_cpu = xla_bridge.make_cpu_client()
-    return _local_cpu.devices()
+    return _local_cpu
 
 
 # ---- names
