@@ -69,6 +69,8 @@ _DTYPES = {
     29: (getattr(ml_dtypes, "float8_e3m4", None), 8),
     30: (getattr(ml_dtypes, "float4_e2m1fn", None), 4),
     31: (getattr(ml_dtypes, "float8_e8m0fnu", None), 8),
+    32: (getattr(ml_dtypes, "int1", None), 1),
+    33: (getattr(ml_dtypes, "uint1", None), 1),
 }
 
 
@@ -119,7 +121,7 @@ def pack(value: Value, result) -> bytes:
 
 def _from_bits(elements: np.ndarray, value: Value) -> np.ndarray:
     """Low bits of bytes as numpy's one element a byte; signed integers get their sign back."""
-    if np.issubdtype(value.dtype, np.signedinteger) or value.dtype.name in ("int2", "int4"):
+    if value.dtype.name in ("int1", "int2", "int4"):
         shift = np.uint8(8 - value.bits)
         elements = ((elements << shift).view(np.int8) >> np.int8(shift)).view(np.uint8)
     return elements.view(value.dtype)

@@ -4,6 +4,7 @@ as it is, with one warning.
   callbacks      jax lowers a callback for "cpu" to a custom call that names a Python function by its position. Here it
                  names it by a number of the registry, and the wheel's client, which can't pass functions on, gets none.
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
+  copies         device_put to a sharding of another client's devices goes by the host.
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
@@ -16,6 +17,7 @@ import types
 import weakref
 
 import jax
+import numpy as np
 
 from switchtower import lowered_costs, unreduced
 from switchtower.agent import Agent
@@ -25,7 +27,8 @@ _log = logging.getLogger("switchtower")
 
 KNOWN_VERSIONS = ("0.10.1", "0.10.2", "0.11.0", "0.12.0.1")
 
-_CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_PARTITIONED_TARGET = "xla_ffi_partitioned_python_cpu_callback"
+_CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", _PARTITIONED_TARGET)
 _RUNTIME = "proxy/switchtower"
 
 _registry = Registry()
@@ -50,9 +53,10 @@ def install() -> None:
             ", ".join(KNOWN_VERSIONS),
         )
         return
-    from jax._src import callback, compiler, debugging, xla_bridge
+    from jax._src import array, callback, compiler, debugging, xla_bridge
     from jax._src.lib import xla_client
 
+    array.xc = _Overlay(array.xc, batched_copy_array_to_devices_with_sharding=_copy_arrays(array.xc))
     callback.ffi = _Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
     callback.xb = _Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = _Overlay(debugging.xla_bridge, local_devices=_local_devices)
@@ -110,6 +114,12 @@ def _lowering_builder(ffi):
             client = module.get_backend()
             if not _is_ours(client):
                 return lower(ctx, *operands, index=index)
+            if target == _PARTITIONED_TARGET and _is_partitioned_by_compiler(module.axis_context):
+                raise NotImplementedError(
+                    "jax.debug callbacks with partitioned=True run on the shards that the compiler chooses, which the "
+                    "cluster's compiler doesn't support: leave partitioned out (one call with the whole value), or call "
+                    "inside jax.shard_map (one call with each shard)"
+                )
             agent_of(client)
             handle = _registry.add(module.host_callbacks[int(index)])
             module.add_keepalive(handle)
@@ -118,6 +128,10 @@ def _lowering_builder(ffi):
         return lower_callback
 
     return build_ffi_lowering_function
+
+
+def _is_partitioned_by_compiler(axis_context) -> bool:
+    return getattr(axis_context, "num_devices", 1) > 1 and not hasattr(axis_context, "manual_axes")
 
 
 def _compile_without_functions(compile_and_load):
@@ -146,6 +160,39 @@ def _local_client():
             # Outside of jax's table of backends: programs never find it, functions that programs call do.
             _local_cpu = xla_bridge.make_cpu_client()
     return _local_cpu
+
+
+# ---- copies
+
+
+def _copy_arrays(xc):
+    """The wheel's client copies between its own devices only: what goes to another client's goes by the host."""
+
+    def batched_copy_array_to_devices_with_sharding(arrays, devices, shardings, semantics):
+        across = [
+            i
+            for i, (x, to) in enumerate(zip(arrays, devices))
+            if len(to) and next(iter(x.sharding.device_set)).client is not to[0].client
+        ]
+        within = [i for i in range(len(arrays)) if i not in across]
+        copies = [None] * len(arrays)
+        if within:
+            chosen = ([items[i] for i in within] for items in (arrays, devices, shardings, semantics))
+            for i, copy in zip(within, xc.batched_copy_array_to_devices_with_sharding(*chosen)):
+                copies[i] = copy
+        for i in across:
+            copies[i] = _copy_by_host(arrays[i], devices[i], shardings[i])
+        return copies
+
+    return batched_copy_array_to_devices_with_sharding
+
+
+def _copy_by_host(x, devices, sharding):
+    from jax._src.interpreters import pxla
+
+    value = np.asarray(x)
+    shards = [value[index] for index in sharding.addressable_devices_indices_map(x.shape).values()]
+    return pxla.batched_device_put(x.aval, sharding, shards, list(devices))
 
 
 # ---- names
