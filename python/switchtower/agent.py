@@ -39,7 +39,7 @@ _CONNECT_SECONDS = 30.0
 _ANSWER_SECONDS = 60.0
 
 TOKEN = 17
-# xla.PrimitiveType -> (numpy's type, bits of an element on the device)
+# IFRT's DType -> (numpy's type, bits of an element on the device)
 _DTYPES = {
     1: (np.bool_, 8),
     2: (np.int8, 8),

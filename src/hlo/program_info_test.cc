@@ -71,6 +71,22 @@ TEST(ProgramInfoTest, ReplicatedIsNotTheSameAsNotGiven) {
   EXPECT_EQ(not_given->parameters[0].shape, not_given->parameters[0].shard_shape);
 }
 
+TEST(ProgramInfoTest, TokensGoInAndOutAsEmptyArrays) {
+  xla::ShapeProto token;
+  token.set_element_type(xla::TOKEN);
+  ModuleBuilder builder;
+  xla::HloModuleProto module = builder.module();
+  *module.mutable_host_program_shape()->add_parameters() = token;
+  *module.mutable_host_program_shape()->mutable_result() = token;
+  const auto info = DescribeProgram(module, 1);
+  ASSERT_TRUE(info.ok()) << info.status();
+  for (const ProgramValue& value : {info->parameters[0], info->results[0]}) {
+    EXPECT_EQ(value.shape, (Shape{DType::kPred, {0}}));
+    EXPECT_EQ(value.shard_shape, value.shape);
+    EXPECT_EQ(value.memory_kind, "device");
+  }
+}
+
 TEST(ProgramInfoTest, TuplesOfResults) {
   xla::HloModuleProto module = Module();
   auto* result = module.mutable_host_program_shape()->mutable_result();

@@ -11,7 +11,12 @@ int64_t Shape::elements() const {
   return count;
 }
 
-int64_t PackedBytes(const Shape& shape) { return (shape.elements() * BitWidth(shape.dtype) + 7) / 8; }
+int64_t PackedBytes(const Shape& shape) {
+  const int bits = BitWidth(shape.dtype);
+  if (bits == 0 || bits >= 8) return shape.host_bytes();
+  const int64_t elements = shape.elements(), each = 8 / bits;
+  return elements / each + (elements % each != 0 ? 1 : 0);
+}
 
 std::string Shape::ToString() const {
   return fmt::format("{}[{}]", Name(dtype), fmt::join(dims, ","));

@@ -52,6 +52,7 @@ struct LoadProgram {
   std::shared_ptr<const std::string> executable;
   uint32_t num_parameters = 0;
   uint32_t num_results = 0;
+  bool calls_client = false;  // its executions may take as long as functions of the client do
 };
 struct UnloadProgram {
   ProgramId program;

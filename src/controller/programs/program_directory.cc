@@ -37,6 +37,7 @@ absl::Status ProgramDirectory::EnsureLoaded(const WorkerLinkPtr& link, const Pla
     load.executable = std::shared_ptr<const std::string>(placed.program, &placed.program->executable);
     load.num_parameters = static_cast<uint32_t>(placed.program->info.parameters.size());
     load.num_results = static_cast<uint32_t>(placed.program->info.results.size());
+    load.calls_client = !placed.program->info.host_callbacks.empty();
     program.command = std::make_shared<const SharedCommand>(WorkerCommand(std::move(load)));
   }
   link->Send(program.command);

@@ -45,7 +45,7 @@ Decoded Decode(const pb::DefineGang& in) {
 
 Decoded Decode(const pb::LoadProgram& in, std::string_view payload) {
   return LoadProgram{ProgramId{in.program()}, in.name(), PayloadCopy(payload), in.num_parameters(),
-                     in.num_results()};
+                     in.num_results(), in.calls_client()};
 }
 
 Decoded Decode(const pb::Launch& in) {

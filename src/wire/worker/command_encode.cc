@@ -49,6 +49,7 @@ void Encode(const LoadProgram& in, pb::WorkerCommand* command) {
   out->set_name(in.name);
   out->set_num_parameters(in.num_parameters);
   out->set_num_results(in.num_results);
+  out->set_calls_client(in.calls_client);
 }
 
 void Encode(const UnloadProgram& in, pb::WorkerCommand* command) {

@@ -84,9 +84,9 @@ absl::StatusOr<HostCall> Decode(const pb::HostCall& in, std::string_view payload
   out.callback = in.callback();
   ASSIGN_OR_RETURN(out.operands, ShapesFrom(in.operands()));
   ASSIGN_OR_RETURN(out.results, ShapesFrom(in.results()));
-  int64_t bytes = 0;
-  for (const Shape& shape : out.operands) bytes += PackedBytes(shape);
-  if (bytes != static_cast<int64_t>(payload.size())) {
+  int64_t left = static_cast<int64_t>(payload.size());
+  for (const Shape& shape : out.operands) left = PackedBytes(shape) > left ? -1 : left - PackedBytes(shape);
+  if (left != 0) {
     return absl::InvalidArgumentError("worker event: a host call whose operands aren't as long as they say");
   }
   out.data = worker_wire::PayloadCopy(payload);

@@ -108,7 +108,9 @@ std::vector<WorkerCommand> OneOfEach() {
           ReadShard{{8}, {{1}, {2}}, kD0, std::vector<int64_t>{}},
           AwaitReady{{8}, {1}, {{2}, {3}}},
           DeleteArrays{{1}, {{2}, {3}}},
-          EndSession{{1}}};
+          EndSession{{1}},
+          ReturnHostCall{{3}, absl::OkStatus(), Bytes("results")},
+          AskMemory{{3}}};
 }
 
 TEST(WorkerCodec, EveryCommandComesBackByteForByte) {
@@ -152,7 +154,8 @@ TEST(WorkerCodec, FieldsAreNotMixedUp) {
   EXPECT_EQ(transfer.pieces[1].source, kD0);
   EXPECT_EQ(transfer.destinations[0].shard_shape, (Shape{DType::kF32, {4, 6}}));
 
-  const LoadProgram load = RoundTrip(LoadProgram{{"ab"}, "jit_f", Bytes("native"), 2, 1});
+  const LoadProgram load = RoundTrip(LoadProgram{{"ab"}, "jit_f", Bytes("native"), 2, 1, true});
+  EXPECT_TRUE(load.calls_client);
   EXPECT_EQ(*load.executable, "native");
   EXPECT_EQ(load.num_parameters, 2u);
   EXPECT_EQ(load.num_results, 1u);
@@ -183,6 +186,38 @@ TEST(WorkerCodec, Events) {
   EXPECT_EQ(stats.launches, 1u);
   EXPECT_EQ(stats.bytes_tcp, 5u);
   EXPECT_EQ(stats.buffers, 9u);
+}
+
+TEST(WorkerCodec, HostCalls) {
+  HostCall call;
+  call.request = RequestId{3};
+  call.launch = {7, 8};
+  call.session = SessionId{11};
+  call.rank = 2;
+  call.callback = 5;
+  call.operands = {Shape{DType::kToken, {}}, Shape{DType::kS4, {3}}, Shape{DType::kF32, {1}}};
+  call.results = {Shape{DType::kF64, {2, 0}}};
+  call.data = Bytes("123456");  // two packed bytes and four
+  const HostCall back = EventRoundTrip(call);
+  EXPECT_EQ(back.request, call.request);
+  EXPECT_EQ(back.launch, call.launch);
+  EXPECT_EQ(back.session, call.session);
+  EXPECT_EQ(back.rank, 2);
+  EXPECT_EQ(back.callback, 5u);
+  EXPECT_EQ(back.operands, call.operands);
+  EXPECT_EQ(back.results, call.results);
+  EXPECT_EQ(*back.data, "123456");
+  call.data = Bytes("12345");
+  EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(call))).ok());
+  call.operands = {Shape{DType::kF64, {int64_t{1} << 60}}, Shape{DType::kF64, {int64_t{1} << 60}}};
+  EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(call))).ok());
+
+  const ReturnHostCall failed = RoundTrip(ReturnHostCall{{3}, CauseWithPayload(), nullptr});
+  EXPECT_EQ(failed.status, CauseWithPayload());
+  const MemoryInUse memory = EventRoundTrip(MemoryInUse{{3}, {{1, 2}, {3, 4}}});
+  ASSERT_EQ(memory.devices.size(), 2u);
+  EXPECT_EQ(memory.devices[1].bytes, 3u);
+  EXPECT_EQ(memory.devices[1].peak_bytes, 4u);
 }
 
 TEST(WorkerCodec, RefusesWhatTheInsideReliesOn) {

@@ -25,7 +25,7 @@ constexpr int64_t kBytesMax = int64_t{1} << 31;
 
 template <typename Buffer>
 absl::StatusOr<Shape> ShapeOf(const Buffer& buffer) {
-  Shape shape{static_cast<DType>(buffer.element_type()), {}};
+  Shape shape{ffi_binding::DTypeOf(buffer.element_type()), {}};
   if (shape.dtype != DType::kToken) shape.dims.assign(buffer.dimensions().begin(), buffer.dimensions().end());
   RETURN_IF_ERROR(ValidateShape(shape));
   return shape;

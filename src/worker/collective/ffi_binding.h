@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "base/log.h"
+#include "types/dtype.h"
 #include "worker/exec/launch_context.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -25,6 +26,22 @@ struct Launch {};
 inline std::atomic<int64_t>& LaunchContextType() {
   static std::atomic<int64_t> type{0};
   return type;
+}
+
+// XLA's numbers are DType's but for the types that came last.
+inline DType DTypeOf(xla::ffi::DataType type) {
+  switch (static_cast<XLA_FFI_DataType>(type)) {
+    case XLA_FFI_DataType_S1:
+      return DType::kS1;
+    case XLA_FFI_DataType_U1:
+      return DType::kU1;
+    case XLA_FFI_DataType_F4E2M1FN:
+      return DType::kF4E2M1FN;
+    case XLA_FFI_DataType_F8E8M0FNU:
+      return DType::kF8E8M0FNU;
+    default:
+      return static_cast<DType>(type);
+  }
 }
 
 // An FFI future in the making. absl's and XLA's codes have the same numbers.

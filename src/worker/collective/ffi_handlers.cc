@@ -52,7 +52,7 @@ absl::StatusOr<absl::Span<const int64_t>> Integers(
 
 template <typename Buffer>
 absl::StatusOr<CollectiveShape::Buffer> Describe(const Buffer& buffer) {
-  CollectiveShape::Buffer described{static_cast<DType>(buffer.element_type()),
+  CollectiveShape::Buffer described{ffi_binding::DTypeOf(buffer.element_type()),
                                     1};
   for (int64_t dimension : buffer.dimensions()) described.elements *= dimension;
   if (HostBytes(described.dtype) == 0) {

@@ -66,13 +66,33 @@ void DeviceQueue::Stop() {
   }
   thread_.join();
   MutexLock lock(shared_->mutex);
-  while (shared_->in_flight > 0) shared_->wake.Wait(shared_->mutex);
+  while (shared_->in_flight > 0 || shared_->aside > 0) shared_->wake.Wait(shared_->mutex);
 }
 
 void DeviceQueue::Run() {
   while (RankTaskPtr task = Next()) {
-    if (WaitForInputs(task)) Execute(task);
+    if (task->aside) {
+      RunAside(std::move(task));
+    } else if (WaitForInputs(task)) {
+      Execute(task);
+    }
   }
+}
+
+void DeviceQueue::RunAside(RankTaskPtr task) {
+  {
+    MutexLock lock(shared_->mutex);
+    while (shared_->aside >= kAsideMax) shared_->wake.Wait(shared_->mutex);
+    ++shared_->aside;
+  }
+  // Stop waits for it.
+  std::thread([this, shared = shared_, task = std::move(task)] {
+    NameThread(fmt::format("device {} aside", ordinal_));
+    if (WaitForInputs(task)) Execute(task);
+    MutexLock lock(shared->mutex);
+    --shared->aside;
+    shared->wake.NotifyAll();
+  }).detach();
 }
 
 RankTaskPtr DeviceQueue::Next() {
@@ -163,7 +183,7 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
   execution.launch_number = static_cast<int32_t>(task->context.id.number & 0x7fffffff);
   {
     MutexLock lock(shared_->mutex);
-    ++shared_->in_flight;
+    ++(task->aside ? shared_->aside : shared_->in_flight);
   }
   executions_.fetch_add(1, std::memory_order_relaxed);
   // The launch ends when the execution has and its results are filled, whichever comes last.
@@ -173,7 +193,7 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
         ending->status = std::move(status);
         ending->Arrive();
         MutexLock lock(shared->mutex);
-        --shared->in_flight;
+        --(ending->task->aside ? shared->aside : shared->in_flight);
         shared->wake.NotifyAll();
       });
   if (outputs.ok()) FillResults(*task, *std::move(outputs));

@@ -3,7 +3,8 @@
 //   Push --> queue --(head: program loaded, inputs filled, room in flight)--> Engine::Execute --> done
 //
 // Execute may block as long as the program runs (small programs run inside it), hence a thread for each device; and
-// it returns at once for others, hence a bound on how far ahead the calls run.
+// it returns at once for others, hence a bound on how far ahead the calls run. A task that may wait for its client
+// (RankTask::aside) waits for its inputs and runs on a thread of its own, so that those behind it go on.
 //
 // Place:    worker/exec, over engine and store.
 // Threads:  Push, Poke from any thread. Dispatch on its own.
@@ -25,6 +26,7 @@ namespace switchtower {
 class DeviceQueue {
  public:
   static constexpr int kInFlightMax = 32;
+  static constexpr int kAsideMax = 256;
 
   DeviceQueue(Engine& engine, CollectiveEngine* collectives, int32_t ordinal);
   ~DeviceQueue();
@@ -45,6 +47,7 @@ class DeviceQueue {
     CondVar wake;
     std::deque<RankTaskPtr> tasks GUARDED_BY(mutex);
     int in_flight GUARDED_BY(mutex) = 0;
+    int aside GUARDED_BY(mutex) = 0;  // threads, and executions that these began
     uint64_t pokes GUARDED_BY(mutex) = 0;
     bool stopping GUARDED_BY(mutex) = false;
   };
@@ -53,6 +56,7 @@ class DeviceQueue {
 
   void Run();
   RankTaskPtr Next();
+  void RunAside(RankTaskPtr task);
   // False if it was dropped while it waited.
   bool WaitForInputs(const RankTaskPtr& task);
   void Execute(const RankTaskPtr& task);

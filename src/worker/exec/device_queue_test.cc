@@ -45,7 +45,8 @@ class DeviceQueueTest : public testing::Test {
     queue_.Stop();
     for (auto& launch : launches_) launch->Release();
   }
-  std::shared_ptr<LaunchState> Push(uint64_t number, BufferEntryPtr argument, BufferEntryPtr result) {
+  std::shared_ptr<LaunchState> Push(uint64_t number, BufferEntryPtr argument, BufferEntryPtr result,
+                                    bool aside = false) {
     auto launch = std::make_shared<LaunchState>(LaunchId{1, number}, SessionId{1}, observer_);
     auto task = std::make_shared<RankTask>(launch, 0, launch->id, 0, nullptr, nullptr, nullptr);
     task->queue = &queue_;
@@ -53,6 +54,7 @@ class DeviceQueueTest : public testing::Test {
     task->arguments = {std::move(argument)};
     task->results = {std::move(result)};
     task->may_donate = {false};
+    task->aside = aside;
     launch->SetTasks({task});
     launches_.push_back(launch);
     queue_.Push(std::move(task));
@@ -104,6 +106,23 @@ TEST_F(DeviceQueueTest, OnlySoManyAreInFlight) {
   EXPECT_TRUE(results[DeviceQueue::kInFlightMax - 1]->filled());
   engine_.Release();
   observer_->AwaitEnded({1, DeviceQueue::kInFlightMax + 8});
+}
+
+TEST_F(DeviceQueueTest, WhatMayWaitForItsClientHoldsUpNobody) {
+  Loaded();
+  BufferEntryPtr never = Entry(), waits = Entry(), next = Entry();
+  auto launch = Push(1, never, waits, /*aside=*/true);
+  Push(2, Value(), next);
+  observer_->AwaitEnded({1, 2});
+  EXPECT_FALSE(observer_->Ended({1, 1}));
+  // It runs as soon as it can, or is dropped as any other.
+  BufferEntryPtr result = Entry();
+  Push(3, Value(), result, /*aside=*/true);
+  observer_->AwaitEnded({1, 3});
+  EXPECT_NE(result->content().buffer, nullptr);
+  launch->Fail(absl::CancelledError("dropped"), false);
+  EXPECT_EQ(waits->content().error, absl::CancelledError("dropped"));
+  never->Fail(absl::CancelledError("late"));
 }
 
 TEST_F(DeviceQueueTest, ADroppedHeadLetsTheNextOneRun) {

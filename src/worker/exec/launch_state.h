@@ -43,6 +43,9 @@ struct RankTask {
   absl::InlinedVector<BufferEntryPtr, 8> arguments;
   absl::InlinedVector<BufferEntryPtr, 8> results;
   std::vector<bool> may_donate;  // by argument
+  // It may take as long as somebody's Python function does, so the device's other launches don't wait behind it: it
+  // calls its client, or takes what such a launch gives.
+  bool aside = false;
   LaunchContext context;
   const std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
   int unfilled = 0;  // inputs that the head waits for; guarded by the queue's mutex

@@ -142,10 +142,12 @@ RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang
                                          parts_.host_calls);
   task->queue = devices_[ordinal].get();
   task->program = std::move(program);
+  task->aside = task->program->calls_client;
   task->arguments.reserve(command.arguments.size());
   for (ArrayId argument : command.arguments) {
     task->arguments.push_back(parts_.store->Find({command.session, argument}, ordinal));
     ++task->arguments.back()->uses;
+    task->aside |= task->arguments.back()->from_aside;
   }
   // A permission isn't used where another array or another argument shares the buffer.
   task->may_donate.assign(command.arguments.size(), false);
@@ -164,6 +166,7 @@ RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang
   task->results.reserve(command.results.size());
   for (ArrayId result : command.results) {
     task->results.push_back(parts_.store->Promise({command.session, result}, ordinal));
+    task->results.back()->from_aside = task->aside;
   }
   return task;
 }

@@ -16,6 +16,7 @@ void ProgramTable::Load(LoadProgram command, OnFailed on_failed) {
   slot->name = command.name;
   slot->num_parameters = command.num_parameters;
   slot->num_results = command.num_results;
+  slot->calls_client = command.calls_client;
   const bool posted = loaders_.Post([&engine = engine_, slot = slot, command = std::move(command),
                                      on_failed = std::move(on_failed)]() mutable {
     absl::StatusOr<EngineProgramPtr> program = engine.LoadProgram(*command.executable);

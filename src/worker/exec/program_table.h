@@ -21,6 +21,7 @@ struct ProgramSlot {
   std::string name;
   uint32_t num_parameters = 0;
   uint32_t num_results = 0;
+  bool calls_client = false;
   Outcome loaded;
   EngineProgramPtr program;  // set before `loaded` says OK
 };

@@ -73,6 +73,8 @@ class BufferEntry {
   int names = 0;
   // Intake thread, while it takes in one launch: how often the launch names it.
   int uses = 0;
+  // Intake thread: filled by a task that runs aside (RankTask::aside).
+  bool from_aside = false;
 
  private:
   friend class EntryPin;

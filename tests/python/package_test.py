@@ -1,0 +1,86 @@
+"""The client's package without a cluster: bytes of values, numbers of functions, versions of jax."""
+
+import gc
+import logging
+import pathlib
+import sys
+import unittest
+from unittest import mock
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+from switchtower import agent, jax_patches  # noqa: E402
+from switchtower.registry import Registry  # noqa: E402
+
+
+class Values(unittest.TestCase):
+    def test_every_type_survives_the_way_to_the_device(self):
+        for code, (dtype, bits) in agent._DTYPES.items():
+            if dtype is None:
+                continue
+            value = agent.Value({"dtype": code, "dims": ["3", "3"]})
+            array = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1]]).astype(dtype)
+            with self.subTest(dtype=np.dtype(dtype).name):
+                data = agent.pack(value, array)
+                self.assertEqual(len(data), (9 * bits + 7) // 8)
+                back = agent.unpack(value, memoryview(data))
+                self.assertEqual(back.dtype, array.dtype)
+                self.assertEqual(agent.pack(value, back), data)
+                if bits >= 8:
+                    self.assertEqual(back.tobytes(), array.tobytes())
+
+    def test_small_integers_keep_their_sign_and_lie_lowest_bits_first(self):
+        value = agent.Value({"dtype": 21, "dims": ["3"]})
+        array = np.array([-8, 7, -1]).astype(value.dtype)
+        self.assertEqual(agent.pack(value, array), bytes([0x78, 0x0F]))
+        self.assertEqual(agent.unpack(value, memoryview(bytes([0x78, 0x0F]))).astype(int).tolist(), [-8, 7, -1])
+
+    def test_tokens_have_no_bytes_and_wrong_results_are_named(self):
+        token = agent.Value({"dtype": agent.TOKEN})
+        self.assertEqual((agent.pack(token, None), agent.unpack(token, memoryview(b""))), (b"", None))
+        with self.assertRaisesRegex(TypeError, r"gave float64\[2\] instead of float32\[3\]"):
+            agent.pack(agent.Value({"dtype": 11, "dims": ["3"]}), np.zeros(2))
+        with self.assertRaisesRegex(TypeError, "element type 77"):
+            agent.Value({"dtype": 77})
+
+
+class Functions(unittest.TestCase):
+    def test_a_function_stays_until_it_is_released(self):
+        registry = Registry()
+        handle = registry.add(len)
+        number = handle.number
+        self.assertIs(registry.find(number), len)
+        del handle
+        gc.collect()
+        self.assertEqual(registry.retired.get_nowait(), number)
+        self.assertIs(registry.find(number), len)  # a launch may still be on its way
+        registry.release(number)
+        self.assertIsNone(registry.find(number))
+        self.assertEqual(len(registry), 0)
+        self.assertGreater(registry.add(len).number, number)
+
+
+class Versions(unittest.TestCase):
+    def test_an_unknown_jax_is_left_alone_with_one_warning(self):
+        import jax
+        from jax._src import callback
+
+        before = callback.ffi
+        with mock.patch.object(jax_patches, "_installed", False), mock.patch.object(jax, "__version__", "9.9"), \
+             self.assertLogs("switchtower", logging.WARNING) as logs:
+            jax_patches.install()
+            jax_patches.install()
+        self.assertEqual(len(logs.records), 1)
+        self.assertIs(callback.ffi, before)
+
+
+class Addresses(unittest.TestCase):
+    def test_targets(self):
+        self.assertEqual(jax_patches._address("grpc://10.0.0.1:29000"), ("10.0.0.1", 29000))
+        self.assertEqual(jax_patches._address("grpc://[::1]:7"), ("::1", 7))
+
+
+if __name__ == "__main__":
+    unittest.main()
