@@ -73,12 +73,17 @@ print("devices", len(jax.devices()), float(jax.jit(lambda a: a + 1)(1.0)), flush
     def test_errors_keep_their_first_cause(self):
         with Up((1, 2, 2)) as up:
             self.run_ok(up, """
-try:
-    jax.jit(lambda a: jax.lax.linalg.cholesky(a))(np.eye(3, dtype=np.float32)).block_until_ready()
-except Exception as error:
-    assert "lapack" in str(error), error
-else:
-    raise SystemExit("cholesky needs a target that no worker registers yet")
+def fails(a):
+    raise ValueError("the first cause")
+failed = jax.jit(lambda a: jax.pure_callback(fails, jax.ShapeDtypeStruct((), np.float32), a))(np.float32(1))
+later = jax.jit(lambda a: a * 2)(jax.jit(lambda a: a + 1)(failed))
+for array in (later, failed):
+    try:
+        array.block_until_ready()
+    except Exception as error:
+        assert "the first cause" in str(error), error
+    else:
+        raise SystemExit("the error is lost")
 print(float(jax.jit(lambda a: a + 1)(1.0)))""")
 
     def test_compiles_before_any_worker_is_in(self):
