@@ -63,6 +63,8 @@ def install() -> None:
     lowered_costs.install(_local_client)
     unreduced.install()
     compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
+    if not xla_bridge._backends:
+        xla_bridge._backends = _BackendTable()
     xla_bridge._get_backend_uncached = _backend_by_name(xla_bridge._get_backend_uncached)
     xla_bridge.register_backend_factory = _register_once(xla_bridge.register_backend_factory)
     jax.extend.backend.register_backend_factory = xla_bridge.register_backend_factory
@@ -198,14 +200,26 @@ def _copy_by_host(x, devices, sharding):
 # ---- names
 
 
+class _BackendTable(dict):
+    """jax's table of backends, where ours is found by the name that its devices report too. The first lookup of all has
+    begun when jax loads plug-ins, so that no function put in its place would be called."""
+
+    def get(self, name, default=None):
+        ours = super().get("proxy")
+        if name not in self and ours is not None and ours.platform == name:
+            return ours
+        return super().get(name, default)
+
+
 def _backend_by_name(get_backend):
     def _get_backend_uncached(platform=None):
         from jax._src import xla_bridge
 
-        if isinstance(platform, str) and platform != "proxy":
+        name = platform or jax.config.read("jax_platform_name")  # as jax chooses
+        if isinstance(name, str) and name not in ("", "proxy"):
             backends = xla_bridge.backends()
             ours = backends.get("proxy")
-            if platform not in backends and ours is not None and ours.platform == platform:
+            if name not in backends and ours is not None and ours.platform == name:
                 return ours
         return get_backend(platform)
 
