@@ -30,6 +30,12 @@ void LogFlags::Init(const std::string& role) const {
   InitLog(role, static_cast<LogLevel>(index), file);
 }
 
+void AddCancelGrace(CLI::App* app, int& seconds) {
+  AddFlag(app, "cancel-grace", seconds,
+          "seconds that a program may go on after its session's end; then its worker ends and comes back, and what is on its slice is lost")
+      ->check(CLI::Range(0, 1000000));
+}
+
 int Fail(const absl::Status& status) {
   fmt::print(stderr, "switchtower: {}\n", std::string(status.message()));
   return 1;
@@ -62,6 +68,7 @@ struct UpFlags {
   std::vector<std::string> command;
   std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto";
   int64_t device_memory = 0;
+  int cancel_grace_s = kCancelGraceDefaultS;
   int protocol_max = kProtocolMax;
   bool stats = false;
 
@@ -80,6 +87,7 @@ struct UpFlags {
         ->check(CLI::IsMember({"auto", "shm", "tcp"}));
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
         ->check(CLI::NonNegativeNumber);
+    AddCancelGrace(app, cancel_grace_s);
     AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
   }
@@ -92,6 +100,7 @@ struct UpFlags {
     options.proxy_flags.push_back(fmt::format("--protocol-max={}", protocol_max));
     if (stats) options.proxy_flags.push_back("--stats");
     options.worker_flags.push_back("--transport=" + transport);
+    options.worker_flags.push_back(fmt::format("--cancel-grace={}", cancel_grace_s));
     if (options.log_level.empty()) options.log_level = options.log_dir.empty() ? "warn" : "info";
     return options;
   }

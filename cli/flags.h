@@ -24,6 +24,9 @@ CLI::Option* AddFlag(CLI::App* app, const std::string& name, T& value, const std
 inline constexpr char kProtocolMaxHelp[] =
     "highest version of the IFRT proxy protocol to agree on; lower it to work around a fault of a client's newer one";
 
+inline constexpr int kCancelGraceDefaultS = 10;
+void AddCancelGrace(CLI::App* app, int& seconds);
+
 struct LogFlags {
   std::string level = "warn";
   std::string file;

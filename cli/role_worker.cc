@@ -35,6 +35,7 @@ struct Flags {
   int host_index = -1;
   std::string transport = "auto";
   int connect_timeout_s = 600;
+  int cancel_grace_s = kCancelGraceDefaultS;
   LogFlags log;
 };
 
@@ -126,7 +127,14 @@ absl::Status Serve(Flags flags) {
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerRegistration> member, WorkerRegistration::Join(std::move(registration)));
   const WorkerIdentity& identity = member->identity();
 
-  Worker worker({identity.id, engine.get(), &router, &collectives});
+  Worker::Parts parts{identity.id, engine.get(), &router, &collectives};
+  parts.cancel_grace = std::chrono::seconds(flags.cancel_grace_s);
+  parts.on_stuck = [](const absl::Status& status) {
+    LogError("{}; this worker ends, so that its devices come back", std::string(status.message()));
+    FlushLog();
+    _exit(1);
+  };
+  Worker worker(std::move(parts));
   worker.Start();
   server->Serve(worker);
   LogInfo("{} host {}, {} devices of kind {}", identity.slice, identity.host_index, engine->device_count(),
@@ -159,6 +167,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
       ->check(CLI::IsMember({"auto", "shm", "tcp"}));
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));
+  AddCancelGrace(role, flags->cancel_grace_s);
   flags->log.AddTo(role);
   role->callback([flags, &run] {
     run = [flags] {

@@ -173,8 +173,10 @@ TestCluster::TestCluster(int workers) {
   for (int i = 0; i < workers; ++i) {
     auto node = std::make_unique<Node>(network_.NewEndpoint());
     node->id = WorkerId{static_cast<uint64_t>(i + 1)};
-    node->worker =
-        std::make_unique<Worker>(Worker::Parts{node->id, &node->engine, &node->router, &node->collectives});
+    Worker::Parts parts{node->id, &node->engine, &node->router, &node->collectives};
+    parts.cancel_grace = std::chrono::milliseconds(0);
+    parts.on_stuck = [raw = node.get()](const absl::Status& status) { raw->stuck = status; };
+    node->worker = std::make_unique<Worker>(std::move(parts));
     node->worker->Start();
     peers.peers.push_back({node->id, "in-process", {"in-process"}, "secret"});
     nodes_.push_back(std::move(node));

@@ -97,6 +97,7 @@ class TestCluster {
     FakeCollectives collectives;
     std::unique_ptr<Fabric> fabric;
     PeerRouter router;
+    absl::Status stuck;  // what on_stuck heard, read after Settle
     std::unique_ptr<Worker> worker;
     std::unique_ptr<TestController> controller;
   };

@@ -32,6 +32,10 @@ void Worker::PublishStats() {
   intake_->Post([this] { core_->PublishStats(); });
 }
 
+void Worker::CheckLeftovers() {
+  intake_->Post([this] { core_->CheckLeftovers(); });
+}
+
 void Worker::Stop() {
   if (stopped_.exchange(true)) return;
   std::promise<void> detached;

@@ -4,7 +4,7 @@
 //                 <--events-----
 //
 // Place:    worker/agent, over exec and store. Knows no sockets: WorkerServer attaches what has said hello.
-// Threads:  Attach, PublishStats, Stop from any thread. All tables belong to the intake thread.
+// Threads:  Attach, PublishStats, CheckLeftovers, Stop from any thread. All tables belong to the intake thread.
 // Lifetime: engine, router and collectives outlive it. Stop ends everything that runs and is called by the destructor.
 //           A program that never ends makes Stop wait: the process ends it then.
 // Invariants: W-1 one controller at a time; with its end, however it comes, its sessions' launches are cancelled and their
@@ -12,8 +12,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "types/ids.h"
 #include "worker/engine/engine.h"
 #include "worker/exec/launch_context.h"
@@ -30,6 +33,10 @@ class Worker {
     Engine* engine = nullptr;
     PeerRouter* router = nullptr;
     CollectiveEngine* collectives = nullptr;  // null: no program has collectives
+    // S-6: a launch may go on for so long after the end of its session; then `on_stuck` hears why this process should
+    // end. Null: nobody cares.
+    std::chrono::milliseconds cancel_grace{10'000};
+    std::function<void(const absl::Status&)> on_stuck;
   };
   explicit Worker(Parts parts);
   ~Worker();
@@ -45,6 +52,8 @@ class Worker {
   void Attach(std::shared_ptr<ControllerPort> port);
   // Sends WorkerStats if they changed since the last time.
   void PublishStats();
+  // Calls on_stuck, on the intake thread, if a launch is.
+  void CheckLeftovers();
   // Runs when all that was posted before it was taken in.
   void WhenTakenIn(Task task) { intake_->Post(std::move(task)); }
 

@@ -55,7 +55,8 @@ Worker::Core::Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_p
           },
           resume_),
       programs_(*parts.engine, loaders),
-      launches_({parts.self, parts.engine, parts.collectives, &store_, &programs_, intake, &host_calls_},
+      launches_({parts.self, parts.engine, parts.collectives, &store_, &programs_, intake, &host_calls_,
+                 parts.cancel_grace},
                 [this](WorkerEvent event) { Emit(std::move(event)); }),
       puts_(parts.self, *parts.engine, store_, io, traffic_),
       reader_(*parts.engine, io, traffic_),
@@ -212,6 +213,11 @@ WorkerStats Worker::Core::Stats() const {
   stats.buffer_bytes = static_cast<uint64_t>(store_.usage().bytes.load(std::memory_order_relaxed));
   stats.buffers = static_cast<uint64_t>(store_.usage().entries.load(std::memory_order_relaxed));
   return stats;
+}
+
+void Worker::Core::CheckLeftovers() {
+  if (parts_.on_stuck == nullptr) return;
+  if (const absl::Status status = launches_.CheckLeftovers(); !status.ok()) parts_.on_stuck(status);
 }
 
 void Worker::Core::PublishStats() {

@@ -27,6 +27,7 @@ class Worker::Core {
   void Detach(uint64_t attachment, const absl::Status& why);
   void Take(uint64_t attachment, WorkerCommand command);
   void PublishStats();
+  void CheckLeftovers();
   // Ends the controller's connection and all that it had here.
   void Close(const absl::Status& why);
   // Not on the intake thread, after Close.

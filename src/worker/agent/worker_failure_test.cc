@@ -159,6 +159,39 @@ TEST_F(WorkerFailureTest, ASessionsEndFreesItAndLeavesOthers) {
   EXPECT_EQ(engine().live_buffers(), 1);
 }
 
+TEST_F(WorkerFailureTest, AnEndlessLaunchIsStuckOnceItsSessionHasEnded) {
+  const auto stuck = [&] {
+    cluster_.node(0).worker->CheckLeftovers();
+    cluster_.Settle(0);
+    return cluster_.node(0).stuck;
+  };
+  engine().Hold();
+  cluster_.Launch(1, "add_one", 1, {1}, {2});
+  cluster_.Launch(2, "add_one", 1, {2}, {3});
+  while (engine().executed().size() < 2) std::this_thread::yield();
+  EXPECT_EQ(stuck(), absl::OkStatus());  // it may take all the time it wants
+  controller().Send(EndSession{SessionId{78}});
+  EXPECT_EQ(stuck(), absl::OkStatus());
+  controller().Send(EndSession{TestCluster::kSession});
+  cluster_.Settle(0);
+  EXPECT_THAT(stuck().message(), HasSubstr("launch 1.1 still runs"));
+  cluster_.node(0).stuck = absl::OkStatus();
+  engine().Release();
+  EXPECT_TRUE(controller().AwaitWatermark(TestCluster::Id(2)));
+  EXPECT_EQ(stuck(), absl::OkStatus());
+}
+
+TEST_F(WorkerFailureTest, AnEndlessLaunchIsStuckOnceItsControllerIsGone) {
+  engine().Hold();
+  cluster_.Launch(1, "add_one", 1, {1}, {2});
+  while (engine().executed().empty()) std::this_thread::yield();
+  std::unique_ptr<TestController> next = cluster_.Connect(0);
+  cluster_.node(0).controller.swap(next);
+  cluster_.node(0).worker->CheckLeftovers();
+  cluster_.Settle(0);
+  EXPECT_THAT(cluster_.node(0).stuck.message(), HasSubstr("launch 1.1 still runs"));
+}
+
 TEST_F(WorkerFailureTest, AControllersEndFreesAll) {
   cluster_.Launch(1, "block", 1, {1}, {2});
   collectives().AwaitBlocked();

@@ -202,9 +202,10 @@ void WorkerServer::Forget(Connection* connection) {
 }
 
 void WorkerServer::Tick() {
-  if (stopped_ || options_.stats_period.count() == 0) return;
+  if (stopped_ || options_.check_period.count() == 0) return;
   worker_->PublishStats();
-  loop_->RunAfter(options_.stats_period, [this] { Tick(); });
+  worker_->CheckLeftovers();
+  loop_->RunAfter(options_.check_period, [this] { Tick(); });
 }
 
 }  // namespace switchtower

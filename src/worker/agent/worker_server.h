@@ -37,8 +37,8 @@ struct WorkerServerOptions {
   std::chrono::milliseconds hello_timeout{10'000};
   // How long a hello waits for the news of its lease, and for this worker's own registration.
   std::chrono::milliseconds lease_grace{5'000};
-  // Zero: only when asked (PublishStats).
-  std::chrono::milliseconds stats_period{1'000};
+  // Of Worker's PublishStats and CheckLeftovers. Zero: only when asked.
+  std::chrono::milliseconds check_period{1'000};
 };
 
 class WorkerServer {

@@ -92,7 +92,7 @@ class WorkerServerTest : public testing::Test {
     options.listen = {Address::UniqueAbstract("worker-server-test").ToString()};
     options.device_type = cluster_.node(0).engine.device_type();
     options.num_devices = 2;
-    options.stats_period = std::chrono::milliseconds(0);
+    options.check_period = std::chrono::milliseconds(0);
     options.lease_grace = grace_;
     server_ = *WorkerServer::Create(options);
   }

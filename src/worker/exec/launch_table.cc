@@ -46,7 +46,8 @@ class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_f
 LaunchTable::LaunchTable(Parts parts, Emit emit)
     : parts_(std::move(parts)),
       emit_(std::move(emit)),
-      observer_(std::make_shared<Observer>(*this)) {
+      observer_(std::make_shared<Observer>(*this)),
+      leftovers_(parts_.cancel_grace) {
   for (int32_t ordinal = 0; ordinal < parts_.engine->device_count(); ++ordinal) {
     devices_.push_back(std::make_unique<DeviceQueue>(*parts_.engine, parts_.collectives, ordinal));
   }
@@ -179,15 +180,31 @@ void LaunchTable::Cancel(LaunchId launch, const absl::Status& cause) {
 }
 
 void LaunchTable::CancelSession(SessionId session, const absl::Status& cause) {
+  Abandon([session](const LaunchState& launch) { return launch.session == session; }, cause);
+}
+
+void LaunchTable::Abandon(const std::function<bool(const LaunchState&)>& whose, const absl::Status& cause) {
+  std::vector<LaunchId> launches;
   for (const auto& [id, state] : running_) {
-    if (state->session == session) state->Fail(cause, /*origin=*/false);
+    if (!whose(*state)) continue;
+    launches.push_back(id);
+    state->Fail(cause, /*origin=*/false);
   }
+  leftovers_.Add(launches, std::chrono::steady_clock::now());
+}
+
+absl::Status LaunchTable::CheckLeftovers() const {
+  const std::optional<LaunchId> stuck = leftovers_.Stuck(std::chrono::steady_clock::now());
+  if (!stuck.has_value()) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      fmt::format("launch {} still runs {} ms after the end of its session {}, and a program can't be stopped", *stuck,
+                  parts_.cancel_grace.count(), running_.at(*stuck)->session.value));
 }
 
 void LaunchTable::Reset(const absl::Status& cause) {
   observer_->muted = true;
   observer_ = std::make_shared<Observer>(*this);
-  for (const auto& [id, state] : running_) state->Fail(cause, /*origin=*/false);
+  Abandon([](const LaunchState&) { return true; }, cause);
   order_.clear();
   gangs_.clear();
 }
@@ -200,6 +217,7 @@ void LaunchTable::Ended(LaunchId launch) {
   if (auto it = running_.find(launch); it != running_.end()) {
     it->second->Release();
     running_.erase(it);
+    leftovers_.Ended(launch, std::chrono::steady_clock::now());
   }
   auto it = std::lower_bound(order_.begin(), order_.end(), launch,
                              [](const Ordered& entry, const LaunchId& id) { return entry.id < id; });

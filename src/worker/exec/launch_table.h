@@ -10,7 +10,9 @@
 // Invariants: L-1 the watermark only grows. L-2 a failure is told before the watermark passes its launch.
 #pragma once
 
+#include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "worker/exec/host_call_table.h"
 #include "worker/exec/launch_context.h"
 #include "worker/exec/launch_state.h"
+#include "worker/exec/leftover_launches.h"
 #include "worker/exec/program_table.h"
 #include "worker/exec/work_queue.h"
 #include "worker/store/buffer_store.h"
@@ -39,6 +42,7 @@ class LaunchTable {
     ProgramTable* programs = nullptr;
     std::shared_ptr<WorkQueue> intake;
     HostCallTable* host_calls = nullptr;
+    std::chrono::milliseconds cancel_grace{0};
   };
   // `emit` is called on the intake thread.
   LaunchTable(Parts parts, Emit emit);
@@ -53,6 +57,9 @@ class LaunchTable {
   void Reset(const absl::Status& cause);
   // Waits for all devices. Not on the intake thread, after Reset.
   void StopDevices();
+
+  // OK, or what has been running for longer than `cancel_grace` since its session or controller ended.
+  absl::Status CheckLeftovers() const;
 
   uint64_t executions() const;
   size_t running() const { return running_.size(); }
@@ -72,6 +79,7 @@ class LaunchTable {
   void Refuse(const switchtower::Launch& command, const Gang* gang, const absl::Status& why);
   RankTaskPtr MakeTask(const switchtower::Launch& command, const Gang& gang, int rank,
                        const std::shared_ptr<LaunchState>& state, std::shared_ptr<ProgramSlot> program);
+  void Abandon(const std::function<bool(const LaunchState&)>& whose, const absl::Status& cause);
   void Ended(LaunchId launch);
   void Advance();
 
@@ -81,6 +89,7 @@ class LaunchTable {
   std::vector<std::unique_ptr<DeviceQueue>> devices_;
   absl::flat_hash_map<GangId, Gang> gangs_;
   absl::flat_hash_map<LaunchId, std::shared_ptr<LaunchState>> running_;
+  LeftoverLaunches leftovers_;
   std::deque<Ordered> order_;  // launches not yet under the watermark
   LaunchId newest_;
 };
