@@ -1,8 +1,8 @@
 """Clients that mean harm, or are unlucky, beside one that computes: it goes on with the right numbers, and what they took comes back."""
 
+import contextlib
 import os
 import random
-import signal
 import socket
 import struct
 import subprocess
@@ -13,7 +13,7 @@ from cluster import Up, read_until, wait_until
 
 # Computes on and on, on devices FIRST and later. Asked by a line, it ends the round it's in, begins another one and says how all went.
 NEIGHBOUR = """
-import sys, threading, jax, numpy as np
+import sys, threading, time, jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 devices = np.array(jax.devices()[FIRST:])
 begin = np.arange(8 * len(devices), dtype=np.float32)
@@ -31,7 +31,7 @@ round(); print("computing", flush=True)
 rounds = 0
 while True:
     wanted = asked.acquire(blocking=False)
-    round(); rounds += 1
+    round(); rounds += 1; time.sleep(0.01)
     if wanted: print("right", rounds, flush=True)
 """
 
@@ -71,7 +71,7 @@ kept = [jax.jit(lambda v: v + 1)(b)]; print("now", flush=True); import time; tim
 ENDLESS = PRELUDE + """
 endless = jax.jit(lambda a: lax.while_loop(lambda v: v < 1e9, lambda v: jnp.sin(v), a))
 a = jax.device_put(np.float32(1), jax.devices()[0]); a.block_until_ready()
-b = endless(a); print("now", flush=True); END
+b = endless(a); print("now", flush=True); import time; time.sleep(1000)
 """
 
 BEHIND = """
@@ -187,27 +187,27 @@ class Hostile(unittest.TestCase):
             self.assertIn("sum 8.0", up.run(SUM).stdout)
 
     def test_an_endless_program_costs_its_worker_when_its_session_ends(self):
-        for end in ("killed", "left"):
-            with self.subTest(end=end), Up(self.SHAPE, ["--cancel-grace=1"]) as up:
-                elsewhere = self.neighbour(up, first_device=2)
-                behind = self.talker(up, BEHIND, "computing")
-                workers = set(up.children("worker"))
-                victim = self.victim(up, ENDLESS.replace("END", "import time; time.sleep(1000)" if end == "killed" else "import os; os._exit(0)"))
-                self.say(behind)
-                read_until(behind, "queued")
-                self.assert_right(elsewhere)
-                if end == "killed":
-                    victim.kill()
-                victim.wait()
-                self.assertIn("DATA_LOSS", read_until(behind, "got"))
-                self.assert_right(elsewhere)
-                wait_until(lambda: len(up.children("worker")) == 2, what="the worker's restart")
-                self.assertEqual(len(workers & set(up.children("worker"))), 1)
-                wait_until(lambda: "sum 8.0" in up.run(SUM).stdout, seconds=60, what="a sum over all devices")
+        with Up(self.SHAPE, ["--cancel-grace=1"]) as up:
+            elsewhere = self.neighbour(up, first_device=2)
+            behind = self.talker(up, BEHIND, "computing")
+            workers = set(up.children("worker"))
+            victim = self.victim(up, ENDLESS)
+            self.say(behind)
+            read_until(behind, "queued")
+            self.assert_right(elsewhere)
+            self.assertEqual(set(up.children("worker")), workers)  # its session may wait for it as long as it likes
+            victim.kill()
+            victim.wait()
+            self.assertIn("DATA_LOSS", read_until(behind, "got"))
+            self.assert_right(elsewhere)
+            wait_until(lambda: len(up.children("worker")) == 2, what="the worker's restart")
+            self.assertEqual(len(workers & set(up.children("worker"))), 1)
+            wait_until(lambda: "sum 8.0" in up.run(SUM).stdout, seconds=60, what="a sum over all devices")
 
     def test_sessions_one_after_the_other_leave_nothing(self):
+        # Imported once; each process begins its own session.
         one = """
-import os, sys
+import os, sys, jax, jax.numpy
 for _ in range(SESSIONS):
     if os.fork() == 0:
         exec(SCRIPT); sys.stdout.flush(); os._exit(0)
@@ -226,13 +226,13 @@ for _ in range(SESSIONS):
 
         with Up(self.SHAPE) as up:
             sessions(up, 3)  # thread pools and caches are there now
-            # What a neighbour holds isn't part of it.
             before, memory = descriptors(up), megabytes(up)
-            neighbour = self.neighbour(up)
-            sessions(up, 30)
-            self.assert_right(neighbour)
-            neighbour.kill()
-            neighbour.wait()
+            with contextlib.ExitStack() as here:
+                neighbour = self.neighbour(up)
+                here.callback(neighbour.wait)
+                here.callback(neighbour.kill)
+                sessions(up, 30)
+                self.assert_right(neighbour)
             wait_until(lambda: descriptors(up) == before, what="the same descriptors as before")
             after = megabytes(up)
             # A leaked session would be 16 MiB in the workers.
