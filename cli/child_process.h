@@ -15,8 +15,8 @@
 namespace switchtower {
 
 struct ChildOptions {
-  std::vector<std::string> argv;                  // argv[0] is looked up in PATH if it has no slash
-  std::map<std::string, std::string> environment; // on top of ours
+  std::vector<std::string> argv;                   // argv[0] is looked up in PATH if it has no slash
+  std::map<std::string, std::string> environment;  // on top of ours
   bool pipe_stdout = false;
   // Away from the terminal's Ctrl-C: its end is the supervisor's to order.
   bool own_group = true;

@@ -25,10 +25,10 @@ std::string FormatSummary(const ControllerSnapshot& snapshot) {
   std::vector<HomeSnapshot> homes = snapshot.ended;
   homes.insert(homes.end(), snapshot.homes.begin(), snapshot.homes.end());
   for (const HomeSnapshot& home : homes) {
-    text += fmt::format("{} launches, {} transfers, {} puts and {} reads were sequenced\n", home.launches, home.transfers,
-                        home.puts, home.reads);
-    text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "worker", "executions", "collectives",
-                        "in memory", "shared mem", "tcp", "put", "read");
+    text += fmt::format("{} launches, {} transfers, {} puts and {} reads were sequenced\n", home.launches,
+                        home.transfers, home.puts, home.reads);
+    text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "worker", "executions",
+                        "collectives", "in memory", "shared mem", "tcp", "put", "read");
     for (const WorkerSnapshot& worker : home.workers) {
       const WorkerStats& stats = worker.stats;
       text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", worker.name, stats.launches,

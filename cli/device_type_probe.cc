@@ -17,8 +17,8 @@
 namespace switchtower {
 
 std::string FormatDeviceType(const DeviceType& type) {
-  std::string text = fmt::format("platform {}\nkind {}\ninstructions {}\n", type.platform, type.device_kind,
-                                 type.instruction_set);
+  std::string text =
+      fmt::format("platform {}\nkind {}\ninstructions {}\n", type.platform, type.device_kind, type.instruction_set);
   for (const std::string& kind : type.memory_kinds) text += fmt::format("memory {}\n", kind);
   return text;
 }

@@ -19,8 +19,7 @@ std::string BothSpellings(const std::string& name) {
 }
 
 void LogFlags::AddTo(CLI::App* app) {
-  AddFlag(app, "log-level", level, "what is logged")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  AddFlag(app, "log-level", level, "what is logged")->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
   AddFlag(app, "log-file", file, "log to this file; warnings and errors go to stderr too");
 }
 
@@ -32,7 +31,8 @@ void LogFlags::Init(const std::string& role) const {
 
 void AddCancelGrace(CLI::App* app, int& seconds) {
   AddFlag(app, "cancel-grace", seconds,
-          "seconds that a program may go on after its session's end; then its worker ends and comes back, and what is on its slice is lost")
+          "seconds that a program may go on after its session's end; then its worker ends and comes back, and what is "
+          "on its slice is lost")
       ->check(CLI::Range(0, 1000000));
 }
 
@@ -73,16 +73,20 @@ struct UpFlags {
   bool stats = false;
 
   void AddTo(CLI::App* app) {
-    AddFlag(app, "slices", cluster.slices, "slices: sets of devices with a fast interconnect")->check(CLI::Range(1, 1024));
+    AddFlag(app, "slices", cluster.slices, "slices: sets of devices with a fast interconnect")
+        ->check(CLI::Range(1, 1024));
     AddFlag(app, "hosts", cluster.hosts, "worker processes of a slice")->check(CLI::Range(1, 1024));
     AddFlag(app, "devices", cluster.devices, "devices of a worker")->check(CLI::Range(1, 1024));
-    AddFlag(app, "pjrt-plugin", cluster.pjrt_plugin, "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
+    AddFlag(app, "pjrt-plugin", cluster.pjrt_plugin,
+            "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
     AddFlag(app, "log-dir", cluster.log_dir, "folder for a log of each role");
     AddFlag(app, "log-level", cluster.log_level, "what is logged")
         ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
-    AddFlag(app, "virtual_slices", virtual_slices, "slices that the proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all");
+    AddFlag(app, "virtual_slices", virtual_slices,
+            "slices that the proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all");
     AddFlag(app, "platform-name", platform_name, "the platform that clients see; default: the engine's");
-    AddFlag(app, "compile-cache-dir", cache_dir, "folder of compiled programs; `default` is below the user's cache folder, `none` keeps nothing");
+    AddFlag(app, "compile-cache-dir", cache_dir,
+            "folder of compiled programs; `default` is below the user's cache folder, `none` keeps nothing");
     AddFlag(app, "transport", transport, "between workers: auto (shared memory on one host, else TCP), shm or tcp")
         ->check(CLI::IsMember({"auto", "shm", "tcp"}));
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
@@ -117,7 +121,8 @@ void AddUpCommands(CLI::App& app, RoleMain& run) {
 
   auto run_flags = std::make_shared<UpFlags>();
   run_flags->cluster.port = 0;
-  CLI::App* one = app.add_subcommand("run", "run one command with a cluster of its own: switchtower run --hosts 2 -- python train.py");
+  CLI::App* one = app.add_subcommand(
+      "run", "run one command with a cluster of its own: switchtower run --hosts 2 -- python train.py");
   run_flags->AddTo(one);
   one->add_option("command", run_flags->command, "the command and its arguments, after --")->required();
   one->positionals_at_end();

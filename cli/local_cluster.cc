@@ -38,7 +38,8 @@ std::string WorkerName(int slice, int host) { return fmt::format("worker slice{}
 
 std::string Prepend(const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
-  return present == nullptr || *present == '\0' ? value : value + (strcmp(variable, "PYTHONPATH") == 0 ? ":" : ",") + present;
+  return present == nullptr || *present == '\0' ? value
+                                                : value + (strcmp(variable, "PYTHONPATH") == 0 ? ":" : ",") + present;
 }
 
 }  // namespace
@@ -56,10 +57,9 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(LocalClusterOp
 }
 
 absl::Status LocalCluster::StartProcesses(const LocalClusterOptions& options) {
-  SupervisedProcess manager =
-      Role(options, "resource-manager", "resource-manager",
-           {"--server_port=0", fmt::format("--instance_count={}", options.slices),
-            fmt::format("--instance_type=any:{}x{}", options.hosts, options.devices)});
+  SupervisedProcess manager = Role(options, "resource-manager", "resource-manager",
+                                   {"--server_port=0", fmt::format("--instance_count={}", options.slices),
+                                    fmt::format("--instance_type=any:{}x{}", options.hosts, options.devices)});
   manager.restart = false;
   RETURN_IF_ERROR(supervisor_.Start(std::move(manager)));
   ASSIGN_OR_RETURN(const std::string manager_address, supervisor_.WaitReady("resource-manager", kStartTimeout));

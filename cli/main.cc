@@ -3,8 +3,9 @@
 
 int main(int argc, char** argv) {
   using namespace switchtower;
-  CLI::App app{"Switchtower: one JAX client drives many accelerator hosts.\n"
-               "Start with `switchtower run --slices 2 --hosts 2 --devices 2 -- python your_script.py`."};
+  CLI::App app{
+      "Switchtower: one JAX client drives many accelerator hosts.\n"
+      "Start with `switchtower run --slices 2 --hosts 2 --devices 2 -- python your_script.py`."};
   app.require_subcommand(1);
   RoleMain run;
   AddUpCommands(app, run);

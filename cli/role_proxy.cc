@@ -103,7 +103,8 @@ absl::Status Serve(Flags flags) {
   door_options.shared_upload_dir = flags.shared_upload_dir;
   door_options.protocol_max = flags.protocol_max;
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
-  fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind, door->port());
+  fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
+             door->port());
   std::fflush(stdout);
 
   WaitForStopSignal();
@@ -117,22 +118,27 @@ absl::Status Serve(Flags flags) {
 void AddProxy(CLI::App& app, RoleMain& run) {
   auto flags = std::make_shared<Flags>();
   CLI::App* role = app.add_subcommand("proxy", "where JAX clients connect; plans and orders what the workers do");
-  AddFlag(role, "resource_manager_address", flags->manager, "HOST:PORT of the resource manager; tried again until it answers")
+  AddFlag(role, "resource_manager_address", flags->manager,
+          "HOST:PORT of the resource manager; tried again until it answers")
       ->required();
   AddFlag(role, "server_port", flags->port, "where clients connect; 0 picks a free port")->check(CLI::Range(0, 65535));
   AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
-  AddFlag(role, "pjrt-plugin", flags->pjrt_plugin, "PJRT plug-in (.so) that compiles, the workers' own; default: the CPU plug-in");
-  AddFlag(role, "virtual_slices", flags->virtual_slices,
-          "slices that this proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all that nobody holds");
+  AddFlag(role, "pjrt-plugin", flags->pjrt_plugin,
+          "PJRT plug-in (.so) that compiles, the workers' own; default: the CPU plug-in");
+  AddFlag(
+      role, "virtual_slices", flags->virtual_slices,
+      "slices that this proxy gets for its own: TYPE:TOPOLOGY,... as in cpu:2x2,cpu:2x2; empty: all that nobody holds");
   AddFlag(role, "platform-name", flags->platform_name, "the platform that clients see; default: the engine's");
   AddFlag(role, "compile-cache-dir", flags->cache_dir,
-          "folder of compiled programs, private to this user; `default` is below the user's cache folder, `none` keeps nothing");
+          "folder of compiled programs, private to this user; `default` is below the user's cache folder, `none` keeps "
+          "nothing");
   AddFlag(role, "compile-timeout", flags->compile_timeout_s, "seconds after which a compile is given up")
       ->check(CLI::Range(1, 1000000));
   AddFlag(role, "shared-upload-dir", flags->shared_upload_dir,
           "folder where clients on this host may leave large uploads; empty: none");
   AddFlag(role, "protocol-max", flags->protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
-  AddFlag(role, "device-memory", flags->device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
+  AddFlag(role, "device-memory", flags->device_memory,
+          "bytes that arrays and programs may use on a device; 0: unlimited")
       ->check(CLI::NonNegativeNumber);
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));

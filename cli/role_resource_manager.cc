@@ -33,7 +33,8 @@ void AddResourceManager(CLI::App& app, RoleMain& run) {
   AddFlag(role, "server_port", flags->options.port, "where workers and proxies connect; 0 picks a free port")
       ->check(CLI::Range(0, 65535));
   AddFlag(role, "bind", flags->options.bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
-  AddFlag(role, "instance_count", flags->options.cluster.instance_count, "slices that will come; 0: learned from workers");
+  AddFlag(role, "instance_count", flags->options.cluster.instance_count,
+          "slices that will come; 0: learned from workers");
   AddFlag(role, "instance_type", flags->options.cluster.instance_type,
           "type of each slice, PLATFORM:HOSTSxDEVICES, as in cpu:2x4; platform `any` is that of the first worker");
   AddFlag(role, "heartbeat-timeout-ms", flags->options.heartbeat_timeout_ms,

@@ -152,18 +152,23 @@ absl::Status Serve(Flags flags) {
 
 void AddWorker(CLI::App& app, RoleMain& run) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* role = app.add_subcommand("worker", "runs programs on the devices of this host; one on each accelerator host");
-  AddFlag(role, "resource_manager_address", flags->manager, "HOST:PORT of the resource manager; tried again until it answers")
+  CLI::App* role =
+      app.add_subcommand("worker", "runs programs on the devices of this host; one on each accelerator host");
+  AddFlag(role, "resource_manager_address", flags->manager,
+          "HOST:PORT of the resource manager; tried again until it answers")
       ->required();
   AddFlag(role, "devices", flags->devices, "devices to make (CPU) or to use")->check(CLI::Range(1, 1024));
-  AddFlag(role, "pjrt-plugin", flags->pjrt_plugin, "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
+  AddFlag(role, "pjrt-plugin", flags->pjrt_plugin,
+          "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
   AddFlag(role, "slice", flags->slice, "name of this host's slice; default: the resource manager chooses");
   AddFlag(role, "host-index", flags->host_index, "place in the slice; -1: the resource manager chooses")
       ->check(CLI::Range(-1, 65535));
   AddFlag(role, "server_port", flags->port, "TCP port for commands; 0 picks a free one")->check(CLI::Range(0, 65535));
   AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
-  AddFlag(role, "advertise-host", flags->advertise_host, "name or address that other hosts reach this one by; default: the host's name if --bind is 0.0.0.0");
-  AddFlag(role, "transport", flags->transport, "between workers: auto (shared memory on one host, else TCP), shm or tcp")
+  AddFlag(role, "advertise-host", flags->advertise_host,
+          "name or address that other hosts reach this one by; default: the host's name if --bind is 0.0.0.0");
+  AddFlag(role, "transport", flags->transport,
+          "between workers: auto (shared memory on one host, else TCP), shm or tcp")
       ->check(CLI::IsMember({"auto", "shm", "tcp"}));
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));

@@ -96,8 +96,8 @@ absl::StatusOr<std::string> Supervisor::WaitReady(const std::string& name, std::
       if (entry->process.name == name && entry->ready) return *entry->ready;
     }
     if (Clock::now() >= deadline) {
-      return absl::DeadlineExceededError(
-          fmt::format("{} wasn't ready after {} s; run with --log-dir and look at its log", name, timeout.count() / 1000));
+      return absl::DeadlineExceededError(fmt::format(
+          "{} wasn't ready after {} s; run with --log-dir and look at its log", name, timeout.count() / 1000));
     }
     const int signal = WaitForEvent(std::chrono::milliseconds(200));
     if (signal != 0 && signal != SIGCHLD) return absl::CancelledError("stopped by a signal");

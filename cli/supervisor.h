@@ -55,7 +55,7 @@ class Supervisor {
     std::optional<std::string> ready;  // what followed ready_prefix
     Clock::time_point started;
     int quick_deaths = 0;
-    std::optional<int> wait_status;    // not running
+    std::optional<int> wait_status;  // not running
   };
 
   absl::Status Launch(Entry& entry);

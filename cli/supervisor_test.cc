@@ -9,9 +9,9 @@
 namespace switchtower {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 
 SupervisedProcess Shell(std::string name, const std::string& script) {
   SupervisedProcess process;

@@ -88,8 +88,8 @@ std::shared_ptr<simdev::Storage> Allocate(PJRT_Memory* memory, int64_t bytes) {
 }
 
 PJRT_Error* OutOfMemory(PJRT_Memory* memory, int64_t bytes) {
-  return Error(kResourceExhausted, memory->memory->debug + " has no room for " + std::to_string(bytes) + " bytes: " +
-                                       std::to_string(memory->memory->used) + " of " +
+  return Error(kResourceExhausted, memory->memory->debug + " has no room for " + std::to_string(bytes) +
+                                       " bytes: " + std::to_string(memory->memory->used) + " of " +
                                        std::to_string(memory->memory->limit) + " are used");
 }
 
@@ -132,9 +132,8 @@ PJRT_Error* EventIsReady(PJRT_Event_IsReady_Args* args) {
 }
 PJRT_Error* EventAwait(PJRT_Event_Await_Args* args) { return ToError(args->event->state->Await()); }
 PJRT_Error* EventOnReady(PJRT_Event_OnReady_Args* args) {
-  args->event->state->OnReady([callback = args->callback, user = args->user_arg](const Failure& failure) {
-    callback(ToError(failure), user);
-  });
+  args->event->state->OnReady(
+      [callback = args->callback, user = args->user_arg](const Failure& failure) { callback(ToError(failure), user); });
   return nullptr;
 }
 
@@ -220,7 +219,8 @@ PJRT_Error* BufferFromHost(PJRT_Client_BufferFromHostBuffer_Args* args) {
     std::memcpy(storage->data.data(), args->data, bytes);
   } else {
     int64_t written = 0;
-    CopyStrided(static_cast<const char*>(args->data), args->byte_strides, storage->data.data(), dims, 0, item, &written);
+    CopyStrided(static_cast<const char*>(args->data), args->byte_strides, storage->data.data(), dims, 0, item,
+                &written);
   }
   storage->state->Set({});
   auto done = std::make_shared<simdev::State>();
@@ -536,7 +536,8 @@ PJRT_Error* BufferToHost(PJRT_Buffer_ToHostBuffer_Args* args) {
     args->dst_size = storage->bytes;
     return nullptr;
   }
-  if (static_cast<int64_t>(args->dst_size) < storage->bytes) return Error(kInvalidArgument, "the destination is too small");
+  if (static_cast<int64_t>(args->dst_size) < storage->bytes)
+    return Error(kInvalidArgument, "the destination is too small");
   auto done = std::make_shared<simdev::State>();
   args->event = new PJRT_Event{done};
   storage->state->OnReady([storage, done, dst = static_cast<char*>(args->dst)](const Failure& failure) {
@@ -556,9 +557,7 @@ PJRT_Error* BufferReady(PJRT_Buffer_ReadyEvent_Args* args) {
   args->event = new PJRT_Event{storage->state};
   return nullptr;
 }
-PJRT_Error* BufferPointer(PJRT_Buffer_UnsafePointer_Args*) {
-  return Error(12, "simdev's buffers have no address");
-}
+PJRT_Error* BufferPointer(PJRT_Buffer_UnsafePointer_Args*) { return Error(12, "simdev's buffers have no address"); }
 
 PJRT_Api MakeApi() {
   PJRT_Api api{};

@@ -16,11 +16,11 @@ struct TypeInfo {
 
 const std::map<std::string, TypeInfo>& Types() {
   static const auto* types = new std::map<std::string, TypeInfo>{
-      {"pred", {PJRT_Buffer_Type_PRED, 1}}, {"s8", {PJRT_Buffer_Type_S8, 1}},   {"u8", {PJRT_Buffer_Type_U8, 1}},
-      {"s16", {PJRT_Buffer_Type_S16, 2}},   {"u16", {PJRT_Buffer_Type_U16, 2}}, {"s32", {PJRT_Buffer_Type_S32, 4}},
-      {"u32", {PJRT_Buffer_Type_U32, 4}},   {"s64", {PJRT_Buffer_Type_S64, 8}}, {"u64", {PJRT_Buffer_Type_U64, 8}},
+      {"pred", {PJRT_Buffer_Type_PRED, 1}}, {"s8", {PJRT_Buffer_Type_S8, 1}},     {"u8", {PJRT_Buffer_Type_U8, 1}},
+      {"s16", {PJRT_Buffer_Type_S16, 2}},   {"u16", {PJRT_Buffer_Type_U16, 2}},   {"s32", {PJRT_Buffer_Type_S32, 4}},
+      {"u32", {PJRT_Buffer_Type_U32, 4}},   {"s64", {PJRT_Buffer_Type_S64, 8}},   {"u64", {PJRT_Buffer_Type_U64, 8}},
       {"f16", {PJRT_Buffer_Type_F16, 2}},   {"bf16", {PJRT_Buffer_Type_BF16, 2}}, {"f32", {PJRT_Buffer_Type_F32, 4}},
-      {"f64", {PJRT_Buffer_Type_F64, 8}},   {"c64", {PJRT_Buffer_Type_C64, 8}}, {"c128", {PJRT_Buffer_Type_C128, 16}},
+      {"f64", {PJRT_Buffer_Type_F64, 8}},   {"c64", {PJRT_Buffer_Type_C64, 8}},   {"c128", {PJRT_Buffer_Type_C128, 16}},
   };
   return *types;
 }

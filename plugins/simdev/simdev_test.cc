@@ -32,7 +32,8 @@ Buffer Put(Client& client, int device, const std::vector<float>& values) {
   return std::move(put->first);
 }
 
-absl::StatusOr<ExecuteResult> RunProgram(Client& client, const std::string& text, int device, std::vector<const Buffer*> arguments) {
+absl::StatusOr<ExecuteResult> RunProgram(Client& client, const std::string& text, int device,
+                                         std::vector<const Buffer*> arguments) {
   auto program = client.DeserializeAndLoad(text);
   if (!program.ok()) return program.status();
   ExecuteRequest request;
@@ -92,8 +93,8 @@ TEST(Simdev, InjectedFaultsFailEachNthExecutionAndItsConsumers) {
 
 TEST(Simdev, RefusesBadPrograms) {
   auto client = MakeClient();
-  for (const char* text : {"", "simdev 2\n", "simdev 1\noutput f99 3\n", "simdev 1\ncompute_us -4\n", "simdev 1\nwhat\n",
-                           "simdev 1\nalias 0 0\n", "simdev 1\noutput f32 -1\n"}) {
+  for (const char* text : {"", "simdev 2\n", "simdev 1\noutput f99 3\n", "simdev 1\ncompute_us -4\n",
+                           "simdev 1\nwhat\n", "simdev 1\nalias 0 0\n", "simdev 1\noutput f32 -1\n"}) {
     EXPECT_FALSE(client->DeserializeAndLoad(text).ok()) << text;
   }
 }

@@ -6,8 +6,8 @@ namespace switchtower {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* what);
 }  // namespace switchtower
 
-#define CHECK(cond)                                                        \
-  do {                                                                     \
-    if (!(cond)) ::switchtower::CheckFailed(__FILE__, __LINE__, #cond);    \
+#define CHECK(cond)                                                     \
+  do {                                                                  \
+    if (!(cond)) ::switchtower::CheckFailed(__FILE__, __LINE__, #cond); \
   } while (false)
 #define CHECK_OK(expr) CHECK((expr).ok())

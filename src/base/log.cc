@@ -15,18 +15,23 @@ std::atomic<int> g_level{static_cast<int>(LogLevel::kWarn)};
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kTrace: return spdlog::level::trace;
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
 
 std::shared_ptr<spdlog::logger>& Logger() {
-  static auto* logger = new std::shared_ptr<spdlog::logger>(std::make_shared<spdlog::logger>(
-      "switchtower", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  static auto* logger = new std::shared_ptr<spdlog::logger>(
+      std::make_shared<spdlog::logger>("switchtower", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   return *logger;
 }
 
@@ -47,9 +52,7 @@ void InitLog(std::string_view role, LogLevel level, const std::string& file) {
   g_level = static_cast<int>(level);
 }
 
-bool LogEnabled(LogLevel level) {
-  return static_cast<int>(level) >= g_level.load(std::memory_order_relaxed);
-}
+bool LogEnabled(LogLevel level) { return static_cast<int>(level) >= g_level.load(std::memory_order_relaxed); }
 
 void LogMessage(LogLevel level, std::string_view message) {
   Logger()->log(ToSpdlog(level), spdlog::string_view_t(message.data(), message.size()));

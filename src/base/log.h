@@ -29,10 +29,10 @@ void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
     LogMessage(level, fmt::format(format, std::forward<Args>(args)...));
   }
 }
-#define ST_DEFINE_LOG_(name, level)                                  \
-  template <typename... Args>                                        \
-  void name(fmt::format_string<Args...> format, Args&&... args) {    \
-    Log(level, format, std::forward<Args>(args)...);                 \
+#define ST_DEFINE_LOG_(name, level)                               \
+  template <typename... Args>                                     \
+  void name(fmt::format_string<Args...> format, Args&&... args) { \
+    Log(level, format, std::forward<Args>(args)...);              \
   }
 ST_DEFINE_LOG_(LogTrace, LogLevel::kTrace)
 ST_DEFINE_LOG_(LogDebug, LogLevel::kDebug)

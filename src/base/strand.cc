@@ -6,9 +6,7 @@
 
 namespace switchtower {
 
-void NameThread(const std::string& name) {
-  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-}
+void NameThread(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
 
 ThreadPool::ThreadPool(std::string name, int threads) {
   threads_.reserve(threads);

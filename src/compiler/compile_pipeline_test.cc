@@ -44,7 +44,8 @@ std::string CallOf(const std::string& target) {
   return R"(
 module @jit_call attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
-    %0 = stablehlo.custom_call @)" + target + R"((%arg0) {api_version = 4 : i32} : (tensor<3xf32>) -> tensor<3xf32>
+    %0 = stablehlo.custom_call @)" +
+         target + R"((%arg0) {api_version = 4 : i32} : (tensor<3xf32>) -> tensor<3xf32>
     return %0 : tensor<3xf32>
   }
 })";

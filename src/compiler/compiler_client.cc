@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strand.h"
-#include "compiler/compiler_process.h"
 #include "compiler/compile_error.h"
+#include "compiler/compiler_process.h"
 #include "compiler/frame_io.h"
 #include "compiler/program_proto.h"
 
@@ -57,9 +57,7 @@ std::string GuessProgramName(std::string_view module) {
 }
 
 CompilerClient::CompilerClient(Options options)
-    : options_(std::move(options)),
-      max_slots_(SlotsOf(options_)),
-      stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : options_(std::move(options)), max_slots_(SlotsOf(options_)), stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   CHECK(stop_event_.valid());
   CHECK(!options_.command.empty());
 }
@@ -181,8 +179,8 @@ void CompilerClient::RunSlot() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(
-    Job& job, std::unique_ptr<CompilerProcess>& child) {
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Job& job,
+                                                                              std::unique_ptr<CompilerProcess>& child) {
   compiler::CompileCall call;
   call.set_program_hash(job.id.hash);
   const std::string name = GuessProgramName(job.request.module);
@@ -204,8 +202,8 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(
   if (answer.ok()) {
     auto program = ReadAnswer(*answer, job.id);
     if (program.ok()) {
-      LogDebug("compiled {} for {} partitions in {:.3f} s", (*program)->info.name,
-               (*program)->info.num_partitions, seconds);
+      LogDebug("compiled {} for {} partitions in {:.3f} s", (*program)->info.name, (*program)->info.num_partitions,
+               seconds);
     }
     return program;
   }
@@ -215,9 +213,8 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(
       return absl::CancelledError("the compiler is shutting down");
     case absl::StatusCode::kDeadlineExceeded:
       LogWarn("compiling {} took longer than {} s, its compiler was ended", name, options_.timeout.count() / 1000);
-      return absl::DeadlineExceededError(
-          fmt::format("compiling {} took longer than {} s and was given up", name,
-                      static_cast<double>(options_.timeout.count()) / 1000));
+      return absl::DeadlineExceededError(fmt::format("compiling {} took longer than {} s and was given up", name,
+                                                     static_cast<double>(options_.timeout.count()) / 1000));
     default:
       break;
   }

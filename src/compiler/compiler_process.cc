@@ -155,7 +155,7 @@ absl::Status CompilerProcess::Ending() {
 }
 
 absl::StatusOr<std::string> CompilerProcess::Exchange(std::string_view message,
-                                                   std::chrono::steady_clock::time_point deadline, int stop_fd) {
+                                                      std::chrono::steady_clock::time_point deadline, int stop_fd) {
   error_tail_.clear();
   const std::string header = FrameHeader(message.size());
   std::string_view parts[] = {header, message};

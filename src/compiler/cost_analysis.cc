@@ -35,16 +35,43 @@ double Elements(const xla::ShapeProto& shape) {
 
 double BitsOf(xla::PrimitiveType type) {
   switch (type) {
-    case xla::PRED: case xla::S8: case xla::U8: return 8;
-    case xla::S16: case xla::U16: case xla::F16: case xla::BF16: return 16;
-    case xla::S32: case xla::U32: case xla::F32: return 32;
-    case xla::S64: case xla::U64: case xla::F64: case xla::C64: return 64;
-    case xla::C128: return 128;
-    case xla::S4: case xla::U4: case xla::F4E2M1FN: return 4;
-    case xla::S2: case xla::U2: return 2;
-    case xla::S1: case xla::U1: return 1;
-    case xla::TUPLE: case xla::TOKEN: case xla::OPAQUE_TYPE: case xla::PRIMITIVE_TYPE_INVALID: return 0;
-    default: return 8;  // the eight-bit floats
+    case xla::PRED:
+    case xla::S8:
+    case xla::U8:
+      return 8;
+    case xla::S16:
+    case xla::U16:
+    case xla::F16:
+    case xla::BF16:
+      return 16;
+    case xla::S32:
+    case xla::U32:
+    case xla::F32:
+      return 32;
+    case xla::S64:
+    case xla::U64:
+    case xla::F64:
+    case xla::C64:
+      return 64;
+    case xla::C128:
+      return 128;
+    case xla::S4:
+    case xla::U4:
+    case xla::F4E2M1FN:
+      return 4;
+    case xla::S2:
+    case xla::U2:
+      return 2;
+    case xla::S1:
+    case xla::U1:
+      return 1;
+    case xla::TUPLE:
+    case xla::TOKEN:
+    case xla::OPAQUE_TYPE:
+    case xla::PRIMITIVE_TYPE_INVALID:
+      return 0;
+    default:
+      return 8;  // the eight-bit floats
   }
 }
 
@@ -56,25 +83,62 @@ double Bytes(const xla::ShapeProto& shape) {
 }
 
 const Names& Transcendental() {
-  static const auto* set = new Names{"exponential", "exponential-minus-one", "log", "log-plus-one", "power", "sqrt",
-                                     "rsqrt", "cbrt", "tanh", "tan", "sine", "cosine", "logistic", "erf", "atan2"};
+  static const auto* set = new Names{"exponential", "exponential-minus-one",
+                                     "log",         "log-plus-one",
+                                     "power",       "sqrt",
+                                     "rsqrt",       "cbrt",
+                                     "tanh",        "tan",
+                                     "sine",        "cosine",
+                                     "logistic",    "erf",
+                                     "atan2"};
   return *set;
 }
 
 // Operations that do one operation on each element of their result.
 const Names& Elementwise() {
-  static const auto* set = new Names{
-      "abs", "add", "and", "ceil", "clamp", "clz", "compare", "complex", "convert", "count-leading-zeros", "divide",
-      "floor", "imag", "is-finite", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "real",
-      "reduce-precision", "remainder", "round-nearest-afz", "round-nearest-even", "select", "shift-left",
-      "shift-right-arithmetic", "shift-right-logical", "sign", "stochastic-convert", "subtract", "xor", "map"};
+  static const auto* set = new Names{"abs",
+                                     "add",
+                                     "and",
+                                     "ceil",
+                                     "clamp",
+                                     "clz",
+                                     "compare",
+                                     "complex",
+                                     "convert",
+                                     "count-leading-zeros",
+                                     "divide",
+                                     "floor",
+                                     "imag",
+                                     "is-finite",
+                                     "maximum",
+                                     "minimum",
+                                     "multiply",
+                                     "negate",
+                                     "not",
+                                     "or",
+                                     "popcnt",
+                                     "real",
+                                     "reduce-precision",
+                                     "remainder",
+                                     "round-nearest-afz",
+                                     "round-nearest-even",
+                                     "select",
+                                     "shift-left",
+                                     "shift-right-arithmetic",
+                                     "shift-right-logical",
+                                     "sign",
+                                     "stochastic-convert",
+                                     "subtract",
+                                     "xor",
+                                     "map"};
   return *set;
 }
 
 // Operations that only name what is there already.
 const Names& Free() {
-  static const auto* set = new Names{"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
-                                     "add-dependency", "partition-id", "replica-id", "domain", "opt-barrier"};
+  static const auto* set =
+      new Names{"parameter",    "constant",   "tuple",  "get-tuple-element", "bitcast", "after-all", "add-dependency",
+                "partition-id", "replica-id", "domain", "opt-barrier"};
   return *set;
 }
 
@@ -103,8 +167,7 @@ class Estimator {
     return computation == nullptr ? Costs{} : OfComputation(*computation, inside_fusion);
   }
 
-  Costs OfInstruction(const xla::HloComputationProto& computation, const Instruction& instruction,
-                      bool inside_fusion) {
+  Costs OfInstruction(const xla::HloComputationProto& computation, const Instruction& instruction, bool inside_fusion) {
     const std::string& opcode = instruction.opcode();
     if (Free().contains(opcode)) return {};
     if (opcode == "while" || opcode == "call") {

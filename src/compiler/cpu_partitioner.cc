@@ -39,8 +39,8 @@ absl::StatusOr<std::optional<std::string>> OnModule(std::string_view module) {
   return lowered;
 }
 
-absl::StatusOr<pjrt::LoadedExecutable> CompileCaptured(pjrt::Client& client, Capture& capture,
-                                                       std::string_view module, const std::string& options) {
+absl::StatusOr<pjrt::LoadedExecutable> CompileCaptured(pjrt::Client& client, Capture& capture, std::string_view module,
+                                                       const std::string& options) {
   t_capture = &capture;
   absl::Cleanup reset = [] { t_capture = nullptr; };
   return client.Compile(module, "mlir", options);
@@ -53,15 +53,14 @@ absl::StatusOr<std::unique_ptr<CpuPartitioner>> CpuPartitioner::Create(pjrt::Plu
   return std::unique_ptr<CpuPartitioner>(new CpuPartitioner(plugin));
 }
 
-absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::Compile(std::string_view module,
-                                                               const ClientOptions& options, Lower lower) {
+absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::Compile(std::string_view module, const ClientOptions& options,
+                                                               Lower lower) {
   if (options.num_partitions == 1) return CompileOnePartition(module, options, lower);
   return CompilePartitions(module, options, lower);
 }
 
 absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::CompileOnePartition(std::string_view module,
-                                                                           const ClientOptions& options,
-                                                                           Lower lower) {
+                                                                           const ClientOptions& options, Lower lower) {
   ASSIGN_OR_RETURN(std::shared_ptr<pjrt::Client> client, ClientOf(1));
   Capture capture;
   capture.lower = &lower;
@@ -74,8 +73,7 @@ absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::CompileOnePartition(std::
 }
 
 absl::StatusOr<pjrt::LoadedExecutable> CpuPartitioner::CompilePartitions(std::string_view module,
-                                                                         const ClientOptions& options,
-                                                                         Lower lower) {
+                                                                         const ClientOptions& options, Lower lower) {
   ASSIGN_OR_RETURN(std::shared_ptr<pjrt::Client> partitioning, ClientOf(options.num_partitions));
   Capture capture;
   auto refused = CompileCaptured(*partitioning, capture, module, CaptureOptions(options));

@@ -174,9 +174,8 @@ absl::StatusOr<ClientOptions> ParseClientOptions(std::string_view serialised) {
   RETURN_IF_ERROR(CheckOverrides(options));
   xla::ExecutableBuildOptionsProto& build = *options.mutable_executable_build_options();
   if (build.num_replicas() > 1) {
-    return absl::UnimplementedError(
-        fmt::format("programs of several replicas ({}) aren't supported: use partitions (jit, shard_map)",
-                    build.num_replicas()));
+    return absl::UnimplementedError(fmt::format(
+        "programs of several replicas ({}) aren't supported: use partitions (jit, shard_map)", build.num_replicas()));
   }
   if (build.use_auto_spmd_partitioning()) {
     return absl::UnimplementedError("automatic SPMD partitioning (auto sharding) isn't supported");

@@ -87,12 +87,12 @@ TEST(OptionsTest, TheBackendGetsOnePortablePartition) {
 TEST(OptionsTest, DropsFlagsThatTouchFilesAndKeepsTheRest) {
   xla::CompileOptionsProto sent = TestOptions(1);
   auto& flags = Flags(sent);
-  flags.AddLengthDelimited(109, "/etc");            // xla_dump_to
-  flags.AddVarint(112, 1);                          // xla_dump_hlo_as_text
-  flags.AddLengthDelimited(500, "-load=evil.so");   // xla_backend_extra_options
+  flags.AddLengthDelimited(109, "/etc");           // xla_dump_to
+  flags.AddVarint(112, 1);                         // xla_dump_hlo_as_text
+  flags.AddLengthDelimited(500, "-load=evil.so");  // xla_backend_extra_options
   flags.AddLengthDelimited(9999, "unknown");
-  flags.AddVarint(31, 2);                           // xla_backend_optimization_level
-  flags.AddLengthDelimited(30, "dce");              // xla_disable_hlo_passes
+  flags.AddVarint(31, 2);               // xla_backend_optimization_level
+  flags.AddLengthDelimited(30, "dce");  // xla_disable_hlo_passes
   const auto client = ParseClientOptions(sent.SerializeAsString());
   ASSERT_TRUE(client.ok());
   xla::CompileOptionsProto kept = client->options;
@@ -126,7 +126,9 @@ TEST(OptionsTest, RefusesWhatItCantDo) {
 
 TEST(OptionsTest, RefusesAssignmentsThatDontFit) {
   xla::CompileOptionsProto twice = TestOptions(2);
-  twice.mutable_executable_build_options()->mutable_device_assignment()->mutable_computation_devices(1)
+  twice.mutable_executable_build_options()
+      ->mutable_device_assignment()
+      ->mutable_computation_devices(1)
       ->set_replica_device_ids(0, 0);
   EXPECT_FALSE(ParseClientOptions(twice.SerializeAsString()).ok());
   xla::CompileOptionsProto few = TestOptions(2);

@@ -47,8 +47,8 @@ absl::Status CheckPrivate(const std::string& folder) {
   }
   if (!S_ISDIR(info.st_mode)) return absl::FailedPreconditionError(fmt::format("{} is no folder", folder));
   if (info.st_uid != geteuid()) {
-    return absl::FailedPreconditionError(fmt::format("the program cache's folder {} belongs to user {}, not to {}",
-                                                     folder, info.st_uid, geteuid()));
+    return absl::FailedPreconditionError(
+        fmt::format("the program cache's folder {} belongs to user {}, not to {}", folder, info.st_uid, geteuid()));
   }
   if ((info.st_mode & 022) != 0) {
     return absl::FailedPreconditionError(

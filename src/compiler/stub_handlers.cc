@@ -27,9 +27,9 @@ absl::Status RegisterStubHandlers(pjrt::Plugin& plugin, const std::vector<std::s
 
 std::vector<std::string> CollectiveTargets() {
   namespace target = collective_target;
-  return {target::kAllReduce,          target::kReduceScatter,       target::kAllGather,
-          target::kAllToAll,           target::kAllToAllArray,       target::kCollectivePermute,
-          target::kCollectiveBroadcast, target::kRaggedAllToAll,     target::kPartitionId};
+  return {target::kAllReduce,     target::kReduceScatter,     target::kAllGather,           target::kAllToAll,
+          target::kAllToAllArray, target::kCollectivePermute, target::kCollectiveBroadcast, target::kRaggedAllToAll,
+          target::kPartitionId};
 }
 
 std::vector<std::string> NativeTargets() { return {std::begin(kNativeCalls), std::end(kNativeCalls)}; }

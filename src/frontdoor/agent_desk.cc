@@ -32,9 +32,7 @@ absl::Status CheckResults(const ClientCall& call, size_t bytes) {
 
 // UNKNOWN: what a user's function raises is none of the faults that the runtime itself reports, and INTERNAL would
 // read as a lost slice.
-absl::Status Raised(const std::string& text) {
-  return absl::UnknownError(kRaised + text.substr(0, kErrorBytesMax));
-}
+absl::Status Raised(const std::string& text) { return absl::UnknownError(kRaised + text.substr(0, kErrorBytesMax)); }
 
 }  // namespace
 

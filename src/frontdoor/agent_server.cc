@@ -72,10 +72,10 @@ class AgentServer::Connection final : public FramedConnection::Handler,
     if (desk_ != nullptr) return Close(absl::FailedPreconditionError("an agent says hello once"));
     absl::Status status;
     if (hello.version != kAgentProtocolVersion) {
-      status = absl::FailedPreconditionError(
-          fmt::format("the client's package speaks version {} of the agent's protocol and this proxy version {}: install "
-                      "the `switchtower` package of the proxy's release",
-                      hello.version, kAgentProtocolVersion));
+      status = absl::FailedPreconditionError(fmt::format(
+          "the client's package speaks version {} of the agent's protocol and this proxy version {}: install "
+          "the `switchtower` package of the proxy's release",
+          hello.version, kAgentProtocolVersion));
     } else {
       absl::StatusOr<std::shared_ptr<AgentDesk>> desk = server_.Find(hello.token);
       status = desk.status();

@@ -55,12 +55,12 @@ void ClientSession::Handle(IfrtRequest& request, const std::weak_ptr<ReplySink>&
   absl::Status status;
   switch (request.request_case()) {
 // The response's oneof is set before the handler runs: an empty message must be there too.
-#define ST_HANDLE_(Name, field)                                                                         \
-  case IfrtRequest::k##Name##Request:                                                                   \
+#define ST_HANDLE_(Name, field)                                                                               \
+  case IfrtRequest::k##Name##Request:                                                                         \
     status = Handle##Name(state_, context, request.field##_request(), response.mutable_##field##_response()); \
     break;
-#define ST_HANDLE_ASYNC_(Name, field)                                            \
-  case IfrtRequest::k##Name##Request:                                            \
+#define ST_HANDLE_ASYNC_(Name, field)                                             \
+  case IfrtRequest::k##Name##Request:                                             \
     Handle##Name(state_, context, *request.mutable_##field##_request(), replier); \
     return;
     ST_HANDLE_(Init, init)
@@ -104,8 +104,7 @@ void ClientSession::Handle(IfrtRequest& request, const std::weak_ptr<ReplySink>&
       break;
   }
   if (!status.ok()) {
-    LogDebug("session {}: request {} failed: {}", session_->description().id.value, context.op_id,
-             status.ToString());
+    LogDebug("session {}: request {} failed: {}", session_->description().id.value, context.op_id, status.ToString());
   }
   replier.Done(status, std::move(response));
 }

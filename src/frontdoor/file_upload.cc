@@ -36,8 +36,7 @@ absl::Status ReadInto(int fd, const std::string& path, int64_t size, HostBufferS
 
 }  // namespace
 
-absl::Status UploadFromFile(const std::string& directory, uint64_t handle, int64_t size,
-                            HostBufferStore& buffers) {
+absl::Status UploadFromFile(const std::string& directory, uint64_t handle, int64_t size, HostBufferStore& buffers) {
   const std::string path = fmt::format("{}/lt_{}", directory, handle);
   // A link could lead to a file that the client may not read.
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -50,8 +49,7 @@ absl::Status UploadFromFile(const std::string& directory, uint64_t handle, int64
     return absl::InvalidArgumentError(fmt::format("the upload {} isn't a plain file", path));
   }
   if (info.st_size != size) {
-    return absl::DataLossError(
-        fmt::format("the upload {} has {} bytes, {} were announced", path, info.st_size, size));
+    return absl::DataLossError(fmt::format("the upload {} has {} bytes, {} were announced", path, info.st_size, size));
   }
   ASSIGN_OR_RETURN(auto upload, buffers.BeginUpload(handle, size));
   const absl::Status status = upload->Finish(ReadInto(fd, path, size, *upload));

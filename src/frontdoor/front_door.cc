@@ -82,8 +82,7 @@ struct FrontDoor::Impl {
 
 FrontDoor::FrontDoor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptions& options,
-                                                            Controller& controller) {
+absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptions& options, Controller& controller) {
   if (options.port < 0 || options.port > 65535) {
     return absl::InvalidArgumentError(fmt::format("there is no port {}", options.port));
   }

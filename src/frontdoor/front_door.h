@@ -22,7 +22,7 @@ namespace switchtower {
 struct FrontDoorOptions {
   // The link is neither encrypted nor authenticated (the client's wheel can't do better off Google Cloud).
   std::string host = "127.0.0.1";
-  int port = 0;  // 0: any free one
+  int port = 0;     // 0: any free one
   int threads = 2;  // run the strands of all sessions
   // A client's stream isn't read on while it has this many launches under way.
   size_t launches_in_flight_max = 1024;

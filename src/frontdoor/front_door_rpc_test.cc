@@ -12,8 +12,8 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include "base/net/address.h"
 #include "frontdoor/read_gate.h"
@@ -43,8 +43,8 @@ struct Door {
     door = *std::move(started);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
-    channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(door->port()),
-                                        grpc::InsecureChannelCredentials(), arguments);
+    channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(door->port()), grpc::InsecureChannelCredentials(),
+                                        arguments);
     stub = GrpcIfrtService::NewStub(channel);
   }
   void WaitForSessions(size_t count) {
@@ -430,7 +430,9 @@ TEST(FrontDoorTest, AnAgentServesItsSessionOnTheSamePort) {
   call.operands = call.results = {Shape{DType::kS32, {1}}};
   call.data = std::make_shared<const std::string>("1234");
   std::promise<absl::StatusOr<std::shared_ptr<const std::string>>> answered;
-  call.answer = [&](absl::StatusOr<std::shared_ptr<const std::string>> answer) { answered.set_value(std::move(answer)); };
+  call.answer = [&](absl::StatusOr<std::shared_ptr<const std::string>> answer) {
+    answered.set_value(std::move(answer));
+  };
   door.last->calls()->OnCall(std::move(call));
   EXPECT_EQ(agent.Receive(&body), 3u);
   EXPECT_NE(body.find(R"("callback":"3")"), std::string::npos) << body;

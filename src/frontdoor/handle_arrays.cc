@@ -99,8 +99,7 @@ absl::Status HandleDisassembleIntoSingleDeviceArrays(SessionState& state, const 
     }
     ASSIGN_OR_RETURN(parsed.semantics, ParseSemantics(request.copy_semantics()));
     RETURN_IF_ERROR(CheckShardSemantics(request.single_device_shard_semantics()));
-    ASSIGN_OR_RETURN(parsed.results,
-                     ResultIds(state, request.result_handles(), request.result_handles().size()));
+    ASSIGN_OR_RETURN(parsed.results, ResultIds(state, request.result_handles(), request.result_handles().size()));
     return parsed;
   };
   ASSIGN_OR_RETURN(const Parsed parsed, ParseOrBind(state, context, request.result_handles(), parse));
@@ -113,13 +112,11 @@ absl::Status HandleFullyReplicatedShard(SessionState& state, const RequestContex
                                         const FullyReplicatedShardRequest& request,
                                         FullyReplicatedShardResponse* response) {
   const Handles results = Single(request.result_handle());
-  ASSIGN_OR_RETURN(const CopySemantics semantics, ParseOrBind(state, context, results, [&] {
-                     return ParseSemantics(request.copy_semantics());
-                   }));
+  ASSIGN_OR_RETURN(const CopySemantics semantics,
+                   ParseOrBind(state, context, results, [&] { return ParseSemantics(request.copy_semantics()); }));
   ASSIGN_OR_RETURN(const std::vector<ArrayId> ids, ResultIds(state, results, 1));
   response->set_array_handle(ids[0].value);
-  return state.session.FullyReplicatedShard(ArrayId{request.array_handle()}, ids[0], semantics,
-                                            context.user_context);
+  return state.session.FullyReplicatedShard(ArrayId{request.array_handle()}, ids[0], semantics, context.user_context);
 }
 
 absl::Status HandleCopyArrays(SessionState& state, const RequestContext& context, const CopyArraysRequest& request,
@@ -139,8 +136,7 @@ absl::Status HandleCopyArrays(SessionState& state, const RequestContext& context
       parsed.memory_kind = request.memory_kind();
     }
     ASSIGN_OR_RETURN(parsed.semantics, ParseSemantics(request.copy_semantics()));
-    ASSIGN_OR_RETURN(parsed.results,
-                     ResultIds(state, request.result_handles(), request.array_handles().size()));
+    ASSIGN_OR_RETURN(parsed.results, ResultIds(state, request.result_handles(), request.array_handles().size()));
     return parsed;
   };
   ASSIGN_OR_RETURN(const Parsed parsed, ParseOrBind(state, context, request.result_handles(), parse));
@@ -149,8 +145,8 @@ absl::Status HandleCopyArrays(SessionState& state, const RequestContext& context
                             parsed.semantics, context.user_context);
 }
 
-absl::Status HandleRemapArrays(SessionState& state, const RequestContext& context,
-                               const RemapArraysRequest& request, RemapArraysResponse* response) {
+absl::Status HandleRemapArrays(SessionState& state, const RequestContext& context, const RemapArraysRequest& request,
+                               RemapArraysResponse* response) {
   struct Parsed {
     std::vector<ArraySpec> inputs, outputs;
     std::vector<ShardMapping> mappings;
@@ -184,26 +180,22 @@ absl::Status HandleRemapArrays(SessionState& state, const RequestContext& contex
 
 absl::Status HandleReshardArrays(SessionState& state, const RequestContext& context,
                                  const ReshardArraysRequest& request, ReshardArraysResponse* response) {
-  ASSIGN_OR_RETURN(const SpecChange change, ParseOrBind(state, context, request.result_handles(), [&] {
-                     return ParseSpecChange(state, request);
-                   }));
+  ASSIGN_OR_RETURN(const SpecChange change, ParseOrBind(state, context, request.result_handles(),
+                                                        [&] { return ParseSpecChange(state, request); }));
   *response->mutable_array_handles() = ToHandles(change.results);
-  return state.session.Reshard(change.arrays, change.results, change.specs, change.semantics,
-                               context.user_context);
+  return state.session.Reshard(change.arrays, change.results, change.specs, change.semantics, context.user_context);
 }
 
 absl::Status HandleBitcastArrays(SessionState& state, const RequestContext& context,
                                  const BitcastArraysRequest& request, BitcastArraysResponse* response) {
-  ASSIGN_OR_RETURN(const SpecChange change, ParseOrBind(state, context, request.result_handles(), [&] {
-                     return ParseSpecChange(state, request);
-                   }));
+  ASSIGN_OR_RETURN(const SpecChange change, ParseOrBind(state, context, request.result_handles(),
+                                                        [&] { return ParseSpecChange(state, request); }));
   *response->mutable_array_handles() = ToHandles(change.results);
-  return state.session.Bitcast(change.arrays, change.results, change.specs, change.semantics,
-                               context.user_context);
+  return state.session.Bitcast(change.arrays, change.results, change.specs, change.semantics, context.user_context);
 }
 
-absl::Status HandleDeleteArray(SessionState& state, const RequestContext& context,
-                               const DeleteArrayRequest& request, DeleteArrayResponse* response) {
+absl::Status HandleDeleteArray(SessionState& state, const RequestContext& context, const DeleteArrayRequest& request,
+                               DeleteArrayResponse* response) {
   const uint64_t future = state.session.NewHandle();
   response->set_deletion_future_handle(future);
   // The order of requests is the order of effects, so the deletion is done when this returns.

@@ -14,8 +14,8 @@ using namespace xla::ifrt::proxy;  // NOLINT: request and response messages only
 // An executable has its devices; a request may only repeat them.
 absl::Status CheckDevices(SessionState& state, const LoadedExecutableExecuteRequest& request) {
   if (request.device_ids().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto devices, ParseDevices(request.device_ids().data(), request.device_ids_size(),
-                                                    state.devices));
+  ASSIGN_OR_RETURN(const auto devices,
+                   ParseDevices(request.device_ids().data(), request.device_ids_size(), state.devices));
   ASSIGN_OR_RETURN(const auto own, state.session.ProgramDevices(request.loaded_executable_handle()));
   if (devices == own) return absl::OkStatus();
   return absl::UnimplementedError("an executable can't be executed on other devices than it was compiled for");

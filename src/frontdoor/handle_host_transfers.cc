@@ -78,26 +78,25 @@ absl::StatusOr<NewArray> ParseWhole(SessionState& state, const MakeArrayFromHost
     ASSIGN_OR_RETURN(array.spec.layout, FromProto(request.layout(), array.spec.shape.rank()));
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> positions, WholePositions(array.spec.sharding));
-  ASSIGN_OR_RETURN(array.shards.emplace_back(),
-                   TakeShard(state, request.host_buffer_handle(), array.spec.shape, ParseStrides(request),
-                             std::move(positions)));
+  ASSIGN_OR_RETURN(array.shards.emplace_back(), TakeShard(state, request.host_buffer_handle(), array.spec.shape,
+                                                          ParseStrides(request), std::move(positions)));
   return array;
 }
 
 // `filled` holds which shards have a buffer already.
-absl::StatusOr<std::vector<int32_t>> ParsePositions(
-    const MakeArraysFromHostBufferShardsRequest::ShardIndices& indices, const ArraySpec& spec, const Shape& shape,
-    std::vector<bool>* filled) {
+absl::StatusOr<std::vector<int32_t>> ParsePositions(const MakeArraysFromHostBufferShardsRequest::ShardIndices& indices,
+                                                    const ArraySpec& spec, const Shape& shape,
+                                                    std::vector<bool>* filled) {
   std::vector<int32_t> positions;
   for (int64_t index : indices.indices()) {
     if (index < 0 || index >= spec.sharding.num_shards() || (*filled)[index]) {
-      return absl::InvalidArgumentError(fmt::format("shard {} of {} is out of range or filled twice", index,
-                                                    spec.sharding.num_shards()));
+      return absl::InvalidArgumentError(
+          fmt::format("shard {} of {} is out of range or filled twice", index, spec.sharding.num_shards()));
     }
     ASSIGN_OR_RETURN(const Shape expected, ShardShape(spec.sharding, spec.shape, static_cast<int>(index)));
     if (expected != shape) {
-      return absl::InvalidArgumentError(fmt::format("shard {} is {}, its host buffer {}", index,
-                                                    expected.ToString(), shape.ToString()));
+      return absl::InvalidArgumentError(
+          fmt::format("shard {} is {}, its host buffer {}", index, expected.ToString(), shape.ToString()));
     }
     (*filled)[index] = true;
     positions.push_back(static_cast<int32_t>(index));
@@ -110,8 +109,7 @@ absl::StatusOr<NewArray> ParseShards(SessionState& state, const ShardsSpec& prot
   NewArray array;
   ASSIGN_OR_RETURN(array.spec, ParseArraySpec(state, proto.array_spec()));
   if (proto.addressable_shard_indices_size() != proto.host_buffers_size()) {
-    return absl::InvalidArgumentError(fmt::format("{} host buffers with {} lists of shards",
-                                                  proto.host_buffers_size(),
+    return absl::InvalidArgumentError(fmt::format("{} host buffers with {} lists of shards", proto.host_buffers_size(),
                                                   proto.addressable_shard_indices_size()));
   }
   std::vector<bool> filled(array.spec.sharding.num_shards(), false);
@@ -120,8 +118,8 @@ absl::StatusOr<NewArray> ParseShards(SessionState& state, const ShardsSpec& prot
     ASSIGN_OR_RETURN(const Shape shape, FromProto(buffer.dtype(), buffer.shape()));
     ASSIGN_OR_RETURN(std::vector<int32_t> positions,
                      ParsePositions(proto.addressable_shard_indices(i), array.spec, shape, &filled));
-    ASSIGN_OR_RETURN(array.shards.emplace_back(), TakeShard(state, buffer.host_buffer_handle(), shape,
-                                                            ParseStrides(buffer), std::move(positions)));
+    ASSIGN_OR_RETURN(array.shards.emplace_back(),
+                     TakeShard(state, buffer.host_buffer_handle(), shape, ParseStrides(buffer), std::move(positions)));
   }
   for (size_t i = 0; i < filled.size(); ++i) {
     if (!filled[i]) return absl::InvalidArgumentError(fmt::format("shard {} has no host buffer", i));
@@ -160,9 +158,9 @@ absl::Status HandleMakeArrayFromHostBuffer(SessionState& state, const RequestCon
   return state.session.MakeArray((*ids)[0], array->spec, std::move(array->shards), context.user_context);
 }
 
-absl::Status HandleMakeArraysFromHostBufferShards(
-    SessionState& state, const RequestContext& context, const MakeArraysFromHostBufferShardsRequest& request,
-    xla::ifrt::proxy::MakeArraysFromHostBufferShardsResponse* response) {
+absl::Status HandleMakeArraysFromHostBufferShards(SessionState& state, const RequestContext& context,
+                                                  const MakeArraysFromHostBufferShardsRequest& request,
+                                                  xla::ifrt::proxy::MakeArraysFromHostBufferShardsResponse* response) {
   auto ids = ResultIds(state, request.array_handles(), request.specs_size());
   absl::StatusOr<std::vector<NewArray>> arrays =
       ids.ok() ? ParseAllShards(state, request) : absl::StatusOr<std::vector<NewArray>>(ids.status());
@@ -207,15 +205,14 @@ void HandleCopyToHostBuffer(SessionState& state, const RequestContext& context, 
   }
   Strides strides = ParseStrides(request);
   if (strides.has_value() && strides->empty()) strides.reset();
-  state.session.Read(
-      ArrayId{request.array_handle()}, std::move(strides),
-      [replier, buffers = state.buffers, handle](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
-        // The bytes are in place before the client is told to fetch them.
-        absl::Status status = chunks.ok() ? buffers->Put(handle, *std::move(chunks)) : chunks.status();
-        IfrtResponse response;
-        response.mutable_copy_to_host_buffer_response();
-        replier.Done(status, std::move(response));
-      });
+  state.session.Read(ArrayId{request.array_handle()}, std::move(strides),
+                     [replier, buffers = state.buffers, handle](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
+                       // The bytes are in place before the client is told to fetch them.
+                       absl::Status status = chunks.ok() ? buffers->Put(handle, *std::move(chunks)) : chunks.status();
+                       IfrtResponse response;
+                       response.mutable_copy_to_host_buffer_response();
+                       replier.Done(status, std::move(response));
+                     });
 }
 
 }  // namespace switchtower

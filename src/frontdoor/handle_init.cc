@@ -29,8 +29,8 @@ void FillDevice(const SessionDescription& session, const VirtualDevice& device, 
   if (protocol >= kProtocolDevicePlatformName) proto->set_platform_name(session.platform_name);
   proto->set_debug_string(fmt::format("{}:{} (slice {}, task {})", session.platform_name, device.id.value,
                                       device.slice_index, device.task_index));
-  proto->set_to_string(fmt::format("{}Device(id={}, slice={})", session.platform_name, device.id.value,
-                                   device.slice_index));
+  proto->set_to_string(
+      fmt::format("{}Device(id={}, slice={})", session.platform_name, device.id.value, device.slice_index));
   FillAttributes(device, proto->mutable_attributes());
   // The client package attaches with it (proto/switchtower/client_agent.proto).
   SetAttribute("switchtower_agent", agent_token, proto->mutable_attributes());
@@ -74,8 +74,8 @@ absl::Status HandleInit(SessionState& state, const RequestContext& context,
       device->second->set_default_memory_id(memory.id);
     }
   }
-  // What jax asks a backend: whether programs may keep Shardy's dialect (jax.export), and whether its own cache may store
-  // executables, which stay here.
+  // What jax asks a backend: whether programs may keep Shardy's dialect (jax.export), and whether its own cache may
+  // store executables, which stay here.
   SetBoolAttribute("serialize_with_sdy", true, response->mutable_client_attributes());
   SetBoolAttribute("supports_executable_serialization", false, response->mutable_client_attributes());
   for (const auto& [name, value] : session.attributes) {

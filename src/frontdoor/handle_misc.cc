@@ -31,8 +31,8 @@ absl::Status HandleGetDefaultDeviceAssignment(SessionState& state, const Request
   const uint64_t replicas = request.num_replicas(), partitions = request.num_partitions();
   if (replicas == 0 || partitions == 0 || replicas > devices.size() || partitions > devices.size() ||
       replicas * partitions > devices.size()) {
-    return absl::InvalidArgumentError(fmt::format("{} replicas of {} partitions don't fit {} devices", replicas,
-                                                  partitions, devices.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} replicas of {} partitions don't fit {} devices", replicas, partitions, devices.size()));
   }
   auto* assignment = response->mutable_device_assignment();
   assignment->set_replica_count(static_cast<int32_t>(replicas));

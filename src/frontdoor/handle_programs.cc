@@ -60,8 +60,7 @@ void FillCompiled(const CompileReply& reply, uint64_t ready, CompileResponse* re
 }
 
 // One sharding for each value, or none at all for a program of one device that says nothing of shardings.
-absl::StatusOr<LoadedExecutableMetadataResponse::ShardingList> ToShardings(
-    const std::vector<ProgramValue>& values) {
+absl::StatusOr<LoadedExecutableMetadataResponse::ShardingList> ToShardings(const std::vector<ProgramValue>& values) {
   LoadedExecutableMetadataResponse::ShardingList list;
   for (const ProgramValue& value : values) {
     if (!list.add_shardings()->ParseFromString(value.op_sharding)) {
@@ -156,8 +155,7 @@ absl::Status HandleLoadedExecutableCostAnalysis(SessionState& state, const Reque
 }
 
 absl::Status HandleLoadedExecutableHumanReadableProgramText(
-    SessionState& state, const RequestContext& context,
-    const LoadedExecutableHumanReadableProgramTextRequest& request,
+    SessionState& state, const RequestContext& context, const LoadedExecutableHumanReadableProgramTextRequest& request,
     LoadedExecutableHumanReadableProgramTextResponse* response) {
   ASSIGN_OR_RETURN(auto program, state.session.Program(request.loaded_executable_handle()));
   response->set_human_readable_program_text(program->hlo_text);

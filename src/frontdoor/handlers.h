@@ -10,13 +10,13 @@
 
 namespace switchtower {
 
-#define ST_HANDLER_(Name)                                                                       \
-  absl::Status Handle##Name(SessionState& state, const RequestContext& context,                \
-                            const xla::ifrt::proxy::Name##Request& request,                     \
+#define ST_HANDLER_(Name)                                                       \
+  absl::Status Handle##Name(SessionState& state, const RequestContext& context, \
+                            const xla::ifrt::proxy::Name##Request& request,     \
                             xla::ifrt::proxy::Name##Response* response)
-#define ST_ASYNC_HANDLER_(Name)                                                                 \
-  void Handle##Name(SessionState& state, const RequestContext& context,                         \
-                    xla::ifrt::proxy::Name##Request& request, const Replier& replier)
+#define ST_ASYNC_HANDLER_(Name)                                                                                   \
+  void Handle##Name(SessionState& state, const RequestContext& context, xla::ifrt::proxy::Name##Request& request, \
+                    const Replier& replier)
 
 // handle_init.cc
 ST_HANDLER_(Init);

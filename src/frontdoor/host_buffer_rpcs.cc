@@ -136,7 +136,7 @@ class LookupReactor final : public grpc::ServerWriteReactor<GrpcHostBufferLookup
   }
 
   std::vector<HostBuffer::Chunk> chunks_;
-  size_t chunk_ = 0;   // the next to send, from offset_ on
+  size_t chunk_ = 0;  // the next to send, from offset_ on
   size_t offset_ = 0;
   GrpcHostBufferLookupResponse response_;
 };
@@ -148,8 +148,8 @@ grpc::ServerReadReactor<GrpcHostBufferStoreRequest>* StoreHostBuffer(SessionRegi
   return new StoreReactor(registry, *context);
 }
 
-grpc::ServerWriteReactor<GrpcHostBufferLookupResponse>* LookupHostBuffer(
-    SessionRegistry& registry, const GrpcHostBufferLookupRequest& request) {
+grpc::ServerWriteReactor<GrpcHostBufferLookupResponse>* LookupHostBuffer(SessionRegistry& registry,
+                                                                         const GrpcHostBufferLookupRequest& request) {
   return new LookupReactor(registry, request);
 }
 
@@ -176,10 +176,10 @@ grpc::ServerUnaryReactor* ReadHostBufferFromDisk(DoorContext& door, grpc::Callba
     reactor->Finish(ToGrpc(status));
     return reactor;
   }
-  door.files.Post([&door, reactor, buffers = *std::move(buffers), handle = metadata.handle(),
-                   size = metadata.buffer_size()] {
-    reactor->Finish(ToGrpc(UploadFromFile(door.shared_upload_dir, handle, size, *buffers)));
-  });
+  door.files.Post(
+      [&door, reactor, buffers = *std::move(buffers), handle = metadata.handle(), size = metadata.buffer_size()] {
+        reactor->Finish(ToGrpc(UploadFromFile(door.shared_upload_dir, handle, size, *buffers)));
+      });
   return reactor;
 }
 

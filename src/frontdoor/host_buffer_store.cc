@@ -36,8 +36,7 @@ std::vector<absl::AnyInvocable<void()>> HostBufferStore::TakeWaiters() {
   return waiters;
 }
 
-absl::StatusOr<std::unique_ptr<HostBufferStore::Upload>> HostBufferStore::BeginUpload(uint64_t handle,
-                                                                                      int64_t size) {
+absl::StatusOr<std::unique_ptr<HostBufferStore::Upload>> HostBufferStore::BeginUpload(uint64_t handle, int64_t size) {
   if (handle == 0 || size < 0) {
     return absl::InvalidArgumentError(fmt::format("upload of {} bytes to host buffer {}", size, handle));
   }

@@ -67,7 +67,7 @@ class HostBufferStore {
   void Close(absl::Status reason) EXCLUDES(mutex_);
 
   struct Counts {
-    int64_t waiting_bytes = 0;   // uploads that nobody has taken
+    int64_t waiting_bytes = 0;  // uploads that nobody has taken
     int64_t download_bytes = 0;
     size_t buffers = 0;
   };

@@ -30,8 +30,8 @@ absl::Status HostChunks::Finish(absl::Status status) {
     MutexLock lock(mutex_);
     if (end_.has_value()) return *end_;
     if (status.ok() && received_ != announced_) {
-      status = absl::DataLossError(
-          fmt::format("host buffer of {} bytes was announced, {} came", announced_, received_));
+      status =
+          absl::DataLossError(fmt::format("host buffer of {} bytes was announced, {} came", announced_, received_));
     }
     end_ = status;
   }

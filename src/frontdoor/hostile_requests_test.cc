@@ -15,8 +15,21 @@ using google::protobuf::Message;
 using Random = std::mt19937_64;
 
 uint64_t Number(Random& random) {
-  constexpr uint64_t kInteresting[] = {0, 1, 2, 3, 4, 5, 7, 8, 16, 100, uint64_t{1} << 31, uint64_t{1} << 48,
-                                       uint64_t{1} << 62, ~uint64_t{0}, uint64_t{1} << 63};
+  constexpr uint64_t kInteresting[] = {0,
+                                       1,
+                                       2,
+                                       3,
+                                       4,
+                                       5,
+                                       7,
+                                       8,
+                                       16,
+                                       100,
+                                       uint64_t{1} << 31,
+                                       uint64_t{1} << 48,
+                                       uint64_t{1} << 62,
+                                       ~uint64_t{0},
+                                       uint64_t{1} << 63};
   return kInteresting[random() % std::size(kInteresting)];
 }
 
@@ -57,13 +70,13 @@ void FillField(Message& message, const FieldDescriptor* field, Random& random, i
   for (int i = 0; i < count; ++i) {
     const bool repeated = field->is_repeated();
     switch (field->cpp_type()) {
-#define ST_FILL_(CPP, Type, value)                                   \
-  case FieldDescriptor::CPPTYPE_##CPP:                               \
-    if (repeated) {                                                  \
-      reflection->Add##Type(&message, field, value);                 \
-    } else {                                                         \
-      reflection->Set##Type(&message, field, value);                 \
-    }                                                                \
+#define ST_FILL_(CPP, Type, value)                   \
+  case FieldDescriptor::CPPTYPE_##CPP:               \
+    if (repeated) {                                  \
+      reflection->Add##Type(&message, field, value); \
+    } else {                                         \
+      reflection->Set##Type(&message, field, value); \
+    }                                                \
     break;
       ST_FILL_(INT32, Int32, static_cast<int32_t>(Number(random)))
       ST_FILL_(INT64, Int64, static_cast<int64_t>(Number(random)))
@@ -76,8 +89,8 @@ void FillField(Message& message, const FieldDescriptor* field, Random& random, i
       ST_FILL_(STRING, String, Text(random))
 #undef ST_FILL_
       case FieldDescriptor::CPPTYPE_MESSAGE:
-        Fill(repeated ? *reflection->AddMessage(&message, field) : *reflection->MutableMessage(&message, field),
-             random, depth + 1);
+        Fill(repeated ? *reflection->AddMessage(&message, field) : *reflection->MutableMessage(&message, field), random,
+             depth + 1);
         break;
     }
   }
@@ -126,9 +139,8 @@ TEST(HostileRequestsTest, RandomBytes) {
   google::protobuf::LogSilencer quiet;
   Random random(42);
   auto client = Prepared();
-  const IfrtRequest seeds[] = {
-      TestClient::MakeArray(50, Shape{DType::kF32, {8}}, TestClient::Rows({0, 1, 2, 3}, 1)),
-      TestClient::MakeArray(51, Shape{DType::kF32, {8}}, TestClient::Replicated({0, 1}))};
+  const IfrtRequest seeds[] = {TestClient::MakeArray(50, Shape{DType::kF32, {8}}, TestClient::Rows({0, 1, 2, 3}, 1)),
+                               TestClient::MakeArray(51, Shape{DType::kF32, {8}}, TestClient::Replicated({0, 1}))};
   int parsed = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = seeds[i % 2].SerializeAsString();

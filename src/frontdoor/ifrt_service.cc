@@ -16,7 +16,8 @@ ProxyVersion FromProto(const xla::ifrt::proxy::IfrtProxyVersion& proto) {
 grpc::ServerUnaryReactor* IfrtService::GetVersion(grpc::CallbackServerContext* context,
                                                   const xla::ifrt::proxy::GrpcGetVersionRequest* request,
                                                   xla::ifrt::proxy::GrpcGetVersionResponse* response) {
-  auto version = NegotiateVersion(FromProto(request->min_version()), FromProto(request->max_version()), door_.protocol_max);
+  auto version =
+      NegotiateVersion(FromProto(request->min_version()), FromProto(request->max_version()), door_.protocol_max);
   if (version.ok()) {
     response->mutable_version()->set_protocol_version(version->protocol);
     response->mutable_version()->set_ifrt_serdes_version_number(version->serdes);
@@ -42,9 +43,9 @@ grpc::ServerWriteReactor<xla::ifrt::proxy::GrpcHostBufferLookupResponse>* IfrtSe
   return LookupHostBuffer(door_.registry, *request);
 }
 
-grpc::ServerUnaryReactor* IfrtService::HostBufferDelete(
-    grpc::CallbackServerContext* context, const xla::ifrt::proxy::GrpcHostBufferDeleteRequest* request,
-    xla::ifrt::proxy::GrpcHostBufferDeleteResponse* response) {
+grpc::ServerUnaryReactor* IfrtService::HostBufferDelete(grpc::CallbackServerContext* context,
+                                                        const xla::ifrt::proxy::GrpcHostBufferDeleteRequest* request,
+                                                        xla::ifrt::proxy::GrpcHostBufferDeleteResponse* response) {
   return DeleteHostBuffer(door_.registry, context, *request);
 }
 

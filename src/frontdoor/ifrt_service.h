@@ -20,8 +20,7 @@ class IfrtService final : public xla::ifrt::proxy::GrpcIfrtService::CallbackServ
   grpc::ServerReadReactor<xla::ifrt::proxy::GrpcHostBufferStoreRequest>* HostBufferStore(
       grpc::CallbackServerContext* context, xla::ifrt::proxy::GrpcHostBufferStoreResponse* response) override;
   grpc::ServerWriteReactor<xla::ifrt::proxy::GrpcHostBufferLookupResponse>* HostBufferLookup(
-      grpc::CallbackServerContext* context,
-      const xla::ifrt::proxy::GrpcHostBufferLookupRequest* request) override;
+      grpc::CallbackServerContext* context, const xla::ifrt::proxy::GrpcHostBufferLookupRequest* request) override;
   grpc::ServerUnaryReactor* HostBufferDelete(grpc::CallbackServerContext* context,
                                              const xla::ifrt::proxy::GrpcHostBufferDeleteRequest* request,
                                              xla::ifrt::proxy::GrpcHostBufferDeleteResponse* response) override;

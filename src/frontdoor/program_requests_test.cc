@@ -165,13 +165,9 @@ TEST(ProgramRequestsTest, CostsTextAndEnd) {
   is_deleted.mutable_loaded_executable_is_deleted_request()->set_loaded_executable_handle(programs.executable);
   remove.mutable_loaded_executable_delete_request()->set_loaded_executable_handle(programs.executable);
   auto& client = *programs.client;
-  EXPECT_EQ(client.Call(costs)
-                .loaded_executable_cost_analysis_response()
-                .attributes()
-                .attributes()
-                .at("flops")
-                .float_value(),
-            8.0f);
+  EXPECT_EQ(
+      client.Call(costs).loaded_executable_cost_analysis_response().attributes().attributes().at("flops").float_value(),
+      8.0f);
   EXPECT_EQ(client.Call(text).loaded_executable_human_readable_program_text_response().human_readable_program_text(),
             "HloModule jit_identity");
   EXPECT_FALSE(client.Call(is_deleted).loaded_executable_is_deleted_response().is_deleted());

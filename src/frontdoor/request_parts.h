@@ -33,8 +33,7 @@ Handles ToHandles(const std::vector<ArrayId>& ids);
 // A request failed before the session could know of its results: binds them to the error, which it returns.
 absl::Status BindErrors(SessionState& state, const RequestContext& context, const Handles& results,
                         const absl::Status& error);
-absl::Status BindErrors(SessionState& state, const RequestContext& context, uint64_t result,
-                        const absl::Status& error);
+absl::Status BindErrors(SessionState& state, const RequestContext& context, uint64_t result, const absl::Status& error);
 
 absl::StatusOr<CopySemantics> ParseSemantics(xla::ifrt::proto::ArrayCopySemantics proto);
 

@@ -34,9 +34,8 @@ SessionStream::~SessionStream() {
 
 SessionStream* SessionStream::Create(DoorContext& door, grpc::CallbackServerContext* context) {
   // Deleted elsewhere: the last holder may be a task of the strand, which can't wait for itself.
-  std::shared_ptr<SessionStream> stream(new SessionStream(door), [&door](SessionStream* stream) {
-    door.reaper.Post([stream] { delete stream; });
-  });
+  std::shared_ptr<SessionStream> stream(
+      new SessionStream(door), [&door](SessionStream* stream) { door.reaper.Post([stream] { delete stream; }); });
   stream->self_ = stream;
   stream->Open(context);
   return stream.get();

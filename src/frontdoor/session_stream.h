@@ -86,7 +86,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};
-  std::unique_ptr<IfrtRequest> reading_;  // belongs to gRPC between StartRead and OnReadDone
+  std::unique_ptr<IfrtRequest> reading_;                // belongs to gRPC between StartRead and OnReadDone
   std::deque<IfrtResponse> writes_ GUARDED_BY(mutex_);  // the front one is under way
   bool writing_ GUARDED_BY(mutex_) = false;
   bool wrote_ GUARDED_BY(mutex_) = false;

@@ -28,8 +28,7 @@ class SharedPort {
     absl::AnyInvocable<void(UniqueFd)> on_agent;
   };
   // On the loop's thread.
-  static absl::StatusOr<std::unique_ptr<SharedPort>> Create(EventLoop& loop, const Address& address,
-                                                            Handlers handlers);
+  static absl::StatusOr<std::unique_ptr<SharedPort>> Create(EventLoop& loop, const Address& address, Handlers handlers);
   ~SharedPort();
   int port() const { return listener_->address().port; }
 

@@ -179,9 +179,7 @@ TEST(TransferTest, BadPutsBindTheirError) {
   broken([](auto& r) { r.mutable_sharding()->mutable_serialized_sharding()->set_data("\xff"); });
   broken([](auto& r) { r.mutable_byte_strides()->add_strides(3); });
   broken([](auto& r) { r.mutable_layout(); });
-  broken([](auto& r) {
-    EXPECT_TRUE(ToProto(TestClient::Rows({0, 1}, 1), kVector, r.mutable_sharding()).ok());
-  });
+  broken([](auto& r) { EXPECT_TRUE(ToProto(TestClient::Rows({0, 1}, 1), kVector, r.mutable_sharding()).ok()); });
 }
 
 TEST(TransferTest, HandlesOfTheWrongRange) {

@@ -13,14 +13,14 @@ namespace {
 using StringSet = absl::flat_hash_set<std::string>;
 
 const StringSet& RefusedOpcodes() {
-  static const auto* set = new StringSet{
-      // Talk to a host or to a peer that the program alone knows.
-      "send", "send-done", "recv", "recv-done", "infeed", "outfeed",
-      // State of a device that outlives the execution.
-      "rng-get-and-update-state",
-      // The asynchronous halves of operations that are lowered whole.
-      "async-start", "async-update", "async-done", "all-gather-start", "all-gather-done", "all-reduce-start",
-      "all-reduce-done", "collective-permute-start", "collective-permute-done"};
+  static const auto* set =
+      new StringSet{// Talk to a host or to a peer that the program alone knows.
+                    "send", "send-done", "recv", "recv-done", "infeed", "outfeed",
+                    // State of a device that outlives the execution.
+                    "rng-get-and-update-state",
+                    // The asynchronous halves of operations that are lowered whole.
+                    "async-start", "async-update", "async-done", "all-gather-start", "all-gather-done",
+                    "all-reduce-start", "all-reduce-done", "collective-permute-start", "collective-permute-done"};
   return *set;
 }
 
@@ -58,10 +58,9 @@ const StringSet& BuiltInCustomCalls() {
 }
 
 bool IsCollective(const std::string& opcode) {
-  static const auto* set = new StringSet{
-      "all-reduce",         "all-gather",           "reduce-scatter",    "all-to-all",
-      "collective-permute", "collective-broadcast", "ragged-all-to-all", "partition-id",
-      "replica-id"};
+  static const auto* set =
+      new StringSet{"all-reduce",           "all-gather",        "reduce-scatter", "all-to-all", "collective-permute",
+                    "collective-broadcast", "ragged-all-to-all", "partition-id",   "replica-id"};
   return set->contains(opcode);
 }
 

@@ -46,9 +46,7 @@ absl::Status CheckRef(const xla::MeshProto& mesh, const xla::AxisRefProto& ref) 
   return absl::OkStatus();
 }
 
-int64_t RefBegin(const xla::AxisRefProto& ref) {
-  return ref.has_sub_axis_info() ? ref.sub_axis_info().pre_size() : 1;
-}
+int64_t RefBegin(const xla::AxisRefProto& ref) { return ref.has_sub_axis_info() ? ref.sub_axis_info().pre_size() : 1; }
 
 int64_t RefEnd(const xla::MeshProto& mesh, const xla::AxisRefProto& ref) {
   return ref.has_sub_axis_info() ? ref.sub_axis_info().pre_size() * ref.sub_axis_info().size()

@@ -9,38 +9,70 @@ namespace switchtower {
 
 absl::StatusOr<DType> DTypeOf(xla::PrimitiveType type) {
   switch (type) {
-    case xla::PRED: return DType::kPred;
-    case xla::S1: return DType::kS1;
-    case xla::S2: return DType::kS2;
-    case xla::S4: return DType::kS4;
-    case xla::S8: return DType::kS8;
-    case xla::S16: return DType::kS16;
-    case xla::S32: return DType::kS32;
-    case xla::S64: return DType::kS64;
-    case xla::U1: return DType::kU1;
-    case xla::U2: return DType::kU2;
-    case xla::U4: return DType::kU4;
-    case xla::U8: return DType::kU8;
-    case xla::U16: return DType::kU16;
-    case xla::U32: return DType::kU32;
-    case xla::U64: return DType::kU64;
-    case xla::F16: return DType::kF16;
-    case xla::F32: return DType::kF32;
-    case xla::F64: return DType::kF64;
-    case xla::BF16: return DType::kBF16;
-    case xla::C64: return DType::kC64;
-    case xla::C128: return DType::kC128;
-    case xla::F8E5M2: return DType::kF8E5M2;
-    case xla::F8E4M3FN: return DType::kF8E4M3FN;
-    case xla::F8E4M3B11FNUZ: return DType::kF8E4M3B11FNUZ;
-    case xla::F8E5M2FNUZ: return DType::kF8E5M2FNUZ;
-    case xla::F8E4M3FNUZ: return DType::kF8E4M3FNUZ;
-    case xla::F8E4M3: return DType::kF8E4M3;
-    case xla::F8E3M4: return DType::kF8E3M4;
-    case xla::F4E2M1FN: return DType::kF4E2M1FN;
-    case xla::F8E8M0FNU: return DType::kF8E8M0FNU;
-    case xla::TOKEN: return DType::kToken;
-    case xla::OPAQUE_TYPE: return DType::kOpaque;
+    case xla::PRED:
+      return DType::kPred;
+    case xla::S1:
+      return DType::kS1;
+    case xla::S2:
+      return DType::kS2;
+    case xla::S4:
+      return DType::kS4;
+    case xla::S8:
+      return DType::kS8;
+    case xla::S16:
+      return DType::kS16;
+    case xla::S32:
+      return DType::kS32;
+    case xla::S64:
+      return DType::kS64;
+    case xla::U1:
+      return DType::kU1;
+    case xla::U2:
+      return DType::kU2;
+    case xla::U4:
+      return DType::kU4;
+    case xla::U8:
+      return DType::kU8;
+    case xla::U16:
+      return DType::kU16;
+    case xla::U32:
+      return DType::kU32;
+    case xla::U64:
+      return DType::kU64;
+    case xla::F16:
+      return DType::kF16;
+    case xla::F32:
+      return DType::kF32;
+    case xla::F64:
+      return DType::kF64;
+    case xla::BF16:
+      return DType::kBF16;
+    case xla::C64:
+      return DType::kC64;
+    case xla::C128:
+      return DType::kC128;
+    case xla::F8E5M2:
+      return DType::kF8E5M2;
+    case xla::F8E4M3FN:
+      return DType::kF8E4M3FN;
+    case xla::F8E4M3B11FNUZ:
+      return DType::kF8E4M3B11FNUZ;
+    case xla::F8E5M2FNUZ:
+      return DType::kF8E5M2FNUZ;
+    case xla::F8E4M3FNUZ:
+      return DType::kF8E4M3FNUZ;
+    case xla::F8E4M3:
+      return DType::kF8E4M3;
+    case xla::F8E3M4:
+      return DType::kF8E3M4;
+    case xla::F4E2M1FN:
+      return DType::kF4E2M1FN;
+    case xla::F8E8M0FNU:
+      return DType::kF8E8M0FNU;
+    case xla::TOKEN:
+      return DType::kToken;
+    case xla::OPAQUE_TYPE:
+      return DType::kOpaque;
     default:
       break;
   }

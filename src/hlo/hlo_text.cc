@@ -105,9 +105,9 @@ class Printer {
                     ShapeText(instruction.shape(), true), " ", instruction.opcode(), "(", OperandsText(instruction),
                     ")");
     absl::StrAppend(&out_, AttributesText(instruction, [this](int64_t id) {
-                      auto it = names_.find(id);
-                      return it == names_.end() ? std::string("?") : absl::StrCat("%", *it->second);
-                    }));
+      auto it = names_.find(id);
+      return it == names_.end() ? std::string("?") : absl::StrCat("%", *it->second);
+    }));
     if (instruction.has_sharding()) absl::StrAppend(&out_, ", sharding=", ShardingText(instruction.sharding()));
     PrintFrontendAttributes(instruction.frontend_attributes());
     PrintMetadata(instruction.metadata());
@@ -144,8 +144,10 @@ class Printer {
 
   void PrintMetadata(const xla::OpMetadata& metadata) {
     std::vector<std::string> parts;
-    if (!metadata.op_type().empty()) parts.push_back(absl::StrCat("op_type=\"", absl::CEscape(metadata.op_type()), "\""));
-    if (!metadata.op_name().empty()) parts.push_back(absl::StrCat("op_name=\"", absl::CEscape(metadata.op_name()), "\""));
+    if (!metadata.op_type().empty())
+      parts.push_back(absl::StrCat("op_type=\"", absl::CEscape(metadata.op_type()), "\""));
+    if (!metadata.op_name().empty())
+      parts.push_back(absl::StrCat("op_name=\"", absl::CEscape(metadata.op_name()), "\""));
     const std::string source = SourceOf(module_, metadata);
     if (const size_t colon = source.rfind(':'); colon != std::string::npos) {
       parts.push_back(absl::StrCat("source_file=\"", absl::CEscape(source.substr(0, colon)), "\""));

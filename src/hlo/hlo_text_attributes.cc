@@ -78,22 +78,38 @@ std::string Complex(const List& list, int64_t i) {
 
 std::string ElementText(const xla::LiteralProto& literal, int64_t i) {
   switch (literal.shape().element_type()) {
-    case xla::PRED: return Element(literal.preds(), i);
-    case xla::S8: return RawElement<int8_t>(literal.s8s(), i);
-    case xla::U8: return RawElement<uint8_t>(literal.u8s(), i);
-    case xla::S16: return RawElement<int16_t>(literal.s16s(), i);
-    case xla::U16: return RawElement<uint16_t>(literal.u16s(), i);
-    case xla::S32: return Element(literal.s32s(), i);
-    case xla::S64: return Element(literal.s64s(), i);
-    case xla::U32: return Element(literal.u32s(), i);
-    case xla::U64: return Element(literal.u64s(), i);
-    case xla::F16: return SmallFloat<HalfToFloat>(literal.f16s(), i);
-    case xla::BF16: return SmallFloat<BFloatToFloat>(literal.bf16s(), i);
-    case xla::F32: return Element(literal.f32s(), i);
-    case xla::F64: return Element(literal.f64s(), i);
-    case xla::C64: return Complex(literal.c64s(), i);
-    case xla::C128: return Complex(literal.c128s(), i);
-    default: return "...";
+    case xla::PRED:
+      return Element(literal.preds(), i);
+    case xla::S8:
+      return RawElement<int8_t>(literal.s8s(), i);
+    case xla::U8:
+      return RawElement<uint8_t>(literal.u8s(), i);
+    case xla::S16:
+      return RawElement<int16_t>(literal.s16s(), i);
+    case xla::U16:
+      return RawElement<uint16_t>(literal.u16s(), i);
+    case xla::S32:
+      return Element(literal.s32s(), i);
+    case xla::S64:
+      return Element(literal.s64s(), i);
+    case xla::U32:
+      return Element(literal.u32s(), i);
+    case xla::U64:
+      return Element(literal.u64s(), i);
+    case xla::F16:
+      return SmallFloat<HalfToFloat>(literal.f16s(), i);
+    case xla::BF16:
+      return SmallFloat<BFloatToFloat>(literal.bf16s(), i);
+    case xla::F32:
+      return Element(literal.f32s(), i);
+    case xla::F64:
+      return Element(literal.f64s(), i);
+    case xla::C64:
+      return Complex(literal.c64s(), i);
+    case xla::C128:
+      return Complex(literal.c128s(), i);
+    default:
+      return "...";
   }
 }
 
@@ -137,9 +153,8 @@ std::string GroupsText(const xla::HloInstructionProto& instruction) {
     for (const auto& axis : list.axes()) named.push_back(AxisText(list.mesh(), axis));
     return absl::StrCat("mesh[", absl::StrJoin(axes, ","), "] {", absl::StrJoin(named, ","), "}");
   }
-  const auto& groups = instruction.replica_groups_size() > 0
-                           ? instruction.replica_groups()
-                           : instruction.collective_device_list().replica_groups();
+  const auto& groups = instruction.replica_groups_size() > 0 ? instruction.replica_groups()
+                                                             : instruction.collective_device_list().replica_groups();
   std::vector<std::string> texts;
   for (const auto& group : groups) texts.push_back(Braced(group.replica_ids()));
   return Braced(texts);
@@ -161,9 +176,8 @@ std::string WindowText(const xla::Window& window) {
   std::string text = joined("size=", [](const auto& d) { return absl::StrCat(d.size()); });
   if (strides) absl::StrAppend(&text, joined(" stride=", [](const auto& d) { return absl::StrCat(d.stride()); }));
   if (pads) {
-    absl::StrAppend(&text, joined(" pad=", [](const auto& d) {
-                      return absl::StrCat(d.padding_low(), "_", d.padding_high());
-                    }));
+    absl::StrAppend(
+        &text, joined(" pad=", [](const auto& d) { return absl::StrCat(d.padding_low(), "_", d.padding_high()); }));
   }
   if (lhs_dilates) {
     absl::StrAppend(&text, joined(" lhs_dilate=", [](const auto& d) { return absl::StrCat(d.base_dilation()); }));
@@ -198,8 +212,8 @@ std::string ConvolutionText(const xla::ConvolutionDimensionNumbers& n) {
 std::string SliceText(const xla::HloInstructionProto& instruction) {
   std::vector<std::string> parts;
   for (const auto& d : instruction.slice_dimensions()) {
-    parts.push_back(absl::StrCat("[", d.start(), ":", d.limit(), d.stride() > 1 ? absl::StrCat(":", d.stride()) : "",
-                                 "]"));
+    parts.push_back(
+        absl::StrCat("[", d.start(), ":", d.limit(), d.stride() > 1 ? absl::StrCat(":", d.stride()) : "", "]"));
   }
   return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
 }
@@ -332,10 +346,14 @@ std::string LiteralText(const xla::LiteralProto& literal) {
 
 std::string ShardingText(const xla::OpSharding& sharding) {
   switch (sharding.type()) {
-    case xla::OpSharding::REPLICATED: return "{replicated}";
-    case xla::OpSharding::MANUAL: return "{manual}";
-    case xla::OpSharding::UNKNOWN: return "{unknown}";
-    case xla::OpSharding::UNREDUCED: return "{unreduced}";
+    case xla::OpSharding::REPLICATED:
+      return "{replicated}";
+    case xla::OpSharding::MANUAL:
+      return "{manual}";
+    case xla::OpSharding::UNKNOWN:
+      return "{unknown}";
+    case xla::OpSharding::UNREDUCED:
+      return "{unreduced}";
     case xla::OpSharding::MAXIMAL:
       return absl::StrCat("{maximal device=", absl::StrJoin(sharding.tile_assignment_devices(), ","), "}");
     case xla::OpSharding::TUPLE: {
@@ -343,7 +361,8 @@ std::string ShardingText(const xla::OpSharding& sharding) {
       for (const auto& part : sharding.tuple_shardings()) parts.push_back(ShardingText(part));
       return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
     }
-    default: break;
+    default:
+      break;
   }
   std::string text = absl::StrCat("devices=[", absl::StrJoin(sharding.tile_assignment_dimensions(), ","), "]");
   if (sharding.iota_reshape_dims_size() > 0) {

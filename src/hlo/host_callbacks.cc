@@ -25,11 +25,10 @@ absl::StatusOr<uint64_t> HostCallbackOf(const xla::HloInstructionProto& instruct
   absl::string_view text = absl::StripAsciiWhitespace(instruction.backend_config());
   uint64_t index = 0;
   if (instruction.custom_call_api_version() != xla::API_VERSION_TYPED_FFI || !absl::ConsumePrefix(&text, "{") ||
-      !absl::ConsumeSuffix(&text, "}") ||
-      !absl::ConsumePrefix(&text, absl::StrCat(kHostCallbackIndex, " = ")) ||
+      !absl::ConsumeSuffix(&text, "}") || !absl::ConsumePrefix(&text, absl::StrCat(kHostCallbackIndex, " = ")) ||
       !absl::ConsumeSuffix(&text, " : ui64") || !absl::SimpleAtoi(text, &index)) {
-    return absl::InvalidArgumentError(absl::StrCat("host callback ", instruction.name(),
-                                                   " doesn't carry the one attribute index, an ui64"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host callback ", instruction.name(), " doesn't carry the one attribute index, an ui64"));
   }
   return index;
 }

@@ -31,8 +31,8 @@ absl::Status CheckOneCallChain(const ModuleIndex& index, const xla::HloComputati
     const std::vector<CallSite>& callers = index.CallersOf(at->id());
     if (callers.empty()) return absl::OkStatus();  // never runs
     if (callers.size() > 1) {
-      return absl::UnimplementedError(absl::StrCat("computation ", at->name(), " is called from ", callers.size(),
-                                                   " places"));
+      return absl::UnimplementedError(
+          absl::StrCat("computation ", at->name(), " is called from ", callers.size(), " places"));
     }
     const std::string& opcode = callers[0].instruction->opcode();
     if (opcode != "while" && opcode != "conditional" && opcode != "call") {

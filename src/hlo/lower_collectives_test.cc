@@ -42,8 +42,7 @@ void ExpectRefused(ModuleBuilder& builder, int num_partitions, const std::string
 }
 
 // all-reduce of one f32[4,2] parameter by `opcode`.
-xla::HloInstructionProto* AddAllReduce(ModuleBuilder& builder, const std::string& opcode,
-                                       xla::PrimitiveType type = F32,
+xla::HloInstructionProto* AddAllReduce(ModuleBuilder& builder, const std::string& opcode, xla::PrimitiveType type = F32,
                                        const std::vector<std::vector<int64_t>>& groups = {}) {
   const auto shape = ArrayShape(type, {4, 2});
   auto* reducer = builder.Reducer(2, opcode, type);

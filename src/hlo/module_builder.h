@@ -65,8 +65,7 @@ class ModuleBuilder {
     return instruction;
   }
 
-  xla::HloInstructionProto* Parameter(xla::HloComputationProto* computation, int number,
-                                      const xla::ShapeProto& shape) {
+  xla::HloInstructionProto* Parameter(xla::HloComputationProto* computation, int number, const xla::ShapeProto& shape) {
     auto* parameter = Add(computation, "parameter", shape);
     parameter->set_parameter_number(number);
     return parameter;

@@ -67,8 +67,8 @@ const xla::HloComputationProto* ModuleIndex::FindComputation(int64_t id) const {
   return it == computations_.end() ? nullptr : it->second;
 }
 
-std::vector<const xla::HloInstructionProto*> ModuleIndex::Operands(
-    const xla::HloComputationProto& computation, const xla::HloInstructionProto& instruction) const {
+std::vector<const xla::HloInstructionProto*> ModuleIndex::Operands(const xla::HloComputationProto& computation,
+                                                                   const xla::HloInstructionProto& instruction) const {
   const auto& instructions = instructions_.at(computation.id());
   std::vector<const xla::HloInstructionProto*> operands;
   for (int64_t id : instruction.operand_ids()) operands.push_back(instructions.at(id));

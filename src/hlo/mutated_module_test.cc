@@ -64,10 +64,18 @@ std::string Mutated(std::string bytes, std::mt19937& random) {
   for (int i = 0; i < edits && !bytes.empty(); ++i) {
     const size_t at = random() % bytes.size();
     switch (random() % 4) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes.erase(at, 1); break;
-      case 2: bytes.insert(at, 1, static_cast<char>(random())); break;
-      default: bytes[at] ^= static_cast<char>(1 << (random() % 8)); break;
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes.erase(at, 1);
+        break;
+      case 2:
+        bytes.insert(at, 1, static_cast<char>(random()));
+        break;
+      default:
+        bytes[at] ^= static_cast<char>(1 << (random() % 8));
+        break;
     }
   }
   return bytes;

@@ -15,9 +15,9 @@ absl::Status Bad(std::string what) {
 }
 
 enum class IdMeaning {
-  kPartition,             // ids are ranks
-  kReplicaOfOnePartition, // ids are replicas, and a rank talks to the other replicas of its own partition
-  kReplicaAllPartitions,  // ids are replicas, and each stands for all of its partitions
+  kPartition,              // ids are ranks
+  kReplicaOfOnePartition,  // ids are replicas, and a rank talks to the other replicas of its own partition
+  kReplicaAllPartitions,   // ids are replicas, and each stands for all of its partitions
 };
 
 // XLA's rule. all-reduce, all-gather and reduce-scatter say by a flag whether ids are flat device numbers; the

@@ -35,9 +35,7 @@ void AddSubAxis(xla::HloInstructionProto& instruction, int64_t axis, int64_t pre
   ref->mutable_sub_axis_info()->set_size(size);
 }
 
-TEST(ParticipantsTest, NoListIsOneGroupOfAll) {
-  EXPECT_EQ(*ParticipantGroups(AllReduce(), 3), (Groups{{0, 1, 2}}));
-}
+TEST(ParticipantsTest, NoListIsOneGroupOfAll) { EXPECT_EQ(*ParticipantGroups(AllReduce(), 3), (Groups{{0, 1, 2}})); }
 
 TEST(ParticipantsTest, ListedGroupsKeepTheirOrder) {
   xla::HloInstructionProto instruction = AllReduce();

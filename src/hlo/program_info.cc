@@ -25,10 +25,14 @@ absl::Status Bad(std::string what) { return absl::InvalidArgumentError(std::move
 // Numbers of XLA's memory spaces.
 absl::StatusOr<std::string> MemoryKindOf(const xla::ShapeProto& shape) {
   switch (shape.layout().memory_space()) {
-    case 0: return std::string("device");
-    case 5: return std::string("pinned_host");
-    case 6: return std::string("unpinned_host");
-    default: break;
+    case 0:
+      return std::string("device");
+    case 5:
+      return std::string("pinned_host");
+    case 6:
+      return std::string("unpinned_host");
+    default:
+      break;
   }
   return absl::UnimplementedError(absl::StrCat("memory space ", shape.layout().memory_space(), " isn't known"));
 }
@@ -108,8 +112,8 @@ absl::Status DescribeResults(const xla::HloModuleProto& module, ProgramInfo& inf
   return absl::OkStatus();
 }
 
-// What a launch consumes. XLA has turned the donors that it found a use for into aliases; a donor that is left is only read,
-// and the client keeps it.
+// What a launch consumes. XLA has turned the donors that it found a use for into aliases; a donor that is left is only
+// read, and the client keeps it.
 absl::Status DescribeDonation(const xla::HloModuleProto& module, ProgramInfo& info) {
   std::set<int64_t> parameters;
   for (const auto& entry : module.input_output_alias().entries()) parameters.insert(entry.parameter_number());

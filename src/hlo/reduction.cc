@@ -25,12 +25,22 @@ Family FamilyOf(xla::PrimitiveType type) {
   switch (type) {
     case xla::PRED:
       return Family::kLogical;
-    case xla::S8: case xla::S16: case xla::S32: case xla::S64:
-    case xla::U8: case xla::U16: case xla::U32: case xla::U64:
+    case xla::S8:
+    case xla::S16:
+    case xla::S32:
+    case xla::S64:
+    case xla::U8:
+    case xla::U16:
+    case xla::U32:
+    case xla::U64:
       return Family::kInteger;
-    case xla::F16: case xla::BF16: case xla::F32: case xla::F64:
+    case xla::F16:
+    case xla::BF16:
+    case xla::F32:
+    case xla::F64:
       return Family::kReal;
-    case xla::C64: case xla::C128:
+    case xla::C64:
+    case xla::C128:
       return Family::kComplex;
     default:
       return Family::kOther;
@@ -39,9 +49,14 @@ Family FamilyOf(xla::PrimitiveType type) {
 
 ReductionKind LogicalEqual(ReductionKind kind) {
   switch (kind) {
-    case ReductionKind::kSum: case ReductionKind::kMax: return ReductionKind::kOr;
-    case ReductionKind::kProduct: case ReductionKind::kMin: return ReductionKind::kAnd;
-    default: return kind;
+    case ReductionKind::kSum:
+    case ReductionKind::kMax:
+      return ReductionKind::kOr;
+    case ReductionKind::kProduct:
+    case ReductionKind::kMin:
+      return ReductionKind::kAnd;
+    default:
+      return kind;
   }
 }
 
@@ -81,8 +96,7 @@ absl::StatusOr<ReductionKind> ReductionOn(ReductionKind kind, xla::PrimitiveType
   if (family == Family::kInteger) return kind;
   if (family == Family::kReal && !IsBitwise(kind)) return kind;
   if (family == Family::kComplex && arithmetic) return kind;
-  return absl::UnimplementedError(
-      absl::StrCat("its reduction isn't defined on ", xla::PrimitiveType_Name(type)));
+  return absl::UnimplementedError(absl::StrCat("its reduction isn't defined on ", xla::PrimitiveType_Name(type)));
 }
 
 }  // namespace switchtower

@@ -149,9 +149,9 @@ struct PJRT_KeyValueGetCallback_Args {
   int timeout_in_ms;
   PJRT_CallbackError* callback_error;
   void* user_arg;
-  char* value;                                   // out
-  size_t value_size;                             // out
-  void (*value_deleter_callback)(char* value);   // out
+  char* value;                                  // out
+  size_t value_size;                            // out
+  void (*value_deleter_callback)(char* value);  // out
 };
 struct PJRT_KeyValueTryGetCallback_Args {
   size_t struct_size;
@@ -160,9 +160,9 @@ struct PJRT_KeyValueTryGetCallback_Args {
   size_t key_size;
   PJRT_CallbackError* callback_error;
   void* user_arg;
-  char* value;                                   // out
-  size_t value_size;                             // out
-  void (*value_deleter_callback)(char* value);   // out
+  char* value;                                  // out
+  size_t value_size;                            // out
+  void (*value_deleter_callback)(char* value);  // out
 };
 struct PJRT_KeyValuePutCallback_Args {
   size_t struct_size;
@@ -283,8 +283,8 @@ struct PJRT_Buffer_MemoryLayout_Tiled {
   PJRT_Extension_Base* extension_start;
   const int64_t* minor_to_major;
   size_t minor_to_major_size;
-  const int64_t* tile_dims;        // the tiles' dimensions, one tile after the other
-  const size_t* tile_dim_sizes;    // dimensions of each tile
+  const int64_t* tile_dims;      // the tiles' dimensions, one tile after the other
+  const size_t* tile_dim_sizes;  // dimensions of each tile
   size_t num_tiles;
 };
 struct PJRT_Buffer_MemoryLayout_Strides {
@@ -566,9 +566,9 @@ struct PJRT_Executable_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   const PJRT_Executable* executable;
-  const char* serialized_bytes;                      // out
-  size_t serialized_bytes_size;                      // out
-  PJRT_SerializedExecutable* serialized_executable;  // out; owns the bytes
+  const char* serialized_bytes;                                                  // out
+  size_t serialized_bytes_size;                                                  // out
+  PJRT_SerializedExecutable* serialized_executable;                              // out; owns the bytes
   void (*serialized_executable_deleter)(PJRT_SerializedExecutable* executable);  // out
 };
 struct PJRT_Executable_DeserializeAndLoad_Args {

@@ -11,8 +11,8 @@
 namespace switchtower::pjrt {
 namespace {
 
-#define EXPECT_FIELD(type, field)                                          \
-  EXPECT_EQ(offsetof(::type, field), offsetof(abi::type, field));          \
+#define EXPECT_FIELD(type, field)                                 \
+  EXPECT_EQ(offsetof(::type, field), offsetof(abi::type, field)); \
   EXPECT_EQ(sizeof(::type::field), sizeof(abi::type::field)) << #type "::" #field
 #define EXPECT_NUMBER(name) EXPECT_EQ(static_cast<int>(::name), static_cast<int>(abi::name))
 

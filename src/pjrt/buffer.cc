@@ -105,8 +105,7 @@ absl::StatusOr<int64_t> Buffer::HostBytes(const std::optional<Layout>& layout) c
   return static_cast<int64_t>(args.dst_size);
 }
 
-absl::StatusOr<Event> Buffer::ToHost(void* destination, int64_t bytes,
-                                     const std::optional<Layout>& layout) const {
+absl::StatusOr<Event> Buffer::ToHost(void* destination, int64_t bytes, const std::optional<Layout>& layout) const {
   // A null destination would ask for the size: an empty array's is never written, so any address will do.
   static char nowhere;
   Layout chosen;

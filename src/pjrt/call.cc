@@ -135,8 +135,7 @@ absl::StatusOr<abi::PJRT_Buffer_Type> ToBufferType(DType dtype) {
   for (const TypePair& pair : kTypes) {
     if (pair.dtype == dtype) return pair.type;
   }
-  return absl::UnimplementedError(
-      fmt::format("arrays of element type {} can't be on a device", Name(dtype)));
+  return absl::UnimplementedError(fmt::format("arrays of element type {} can't be on a device", Name(dtype)));
 }
 
 absl::StatusOr<DType> FromBufferType(abi::PJRT_Buffer_Type type) {

@@ -91,8 +91,8 @@ absl::StatusOr<std::pair<Buffer, Event>> Client::BufferFromHost(const HostBuffer
                                                                 const std::optional<Layout>& layout) {
   ASSIGN_OR_RETURN(const abi::PJRT_Buffer_Type type, ToBufferType(host.shape.dtype));
   if (!host.byte_strides.empty() && host.byte_strides.size() != host.shape.dims.size()) {
-    return absl::InvalidArgumentError(fmt::format("{} byte strides for an array of rank {}",
-                                                  host.byte_strides.size(), host.shape.rank()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} byte strides for an array of rank {}", host.byte_strides.size(), host.shape.rank()));
   }
   auto args = MakeArgs<abi::PJRT_Client_BufferFromHostBuffer_Args>();
   args.client = client_;

@@ -22,8 +22,7 @@ void RunCallback(abi::PJRT_Error* error, void* user_arg) {
 
 }  // namespace
 
-Event::Event(Event&& other) noexcept
-    : api_(other.api_), event_(std::exchange(other.event_, nullptr)) {}
+Event::Event(Event&& other) noexcept : api_(other.api_), event_(std::exchange(other.event_, nullptr)) {}
 
 Event& Event::operator=(Event&& other) noexcept {
   if (this != &other) {

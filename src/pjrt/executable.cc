@@ -29,8 +29,8 @@ ExecuteContext::~ExecuteContext() {
 
 absl::Status ExecuteContext::AddUserData(int64_t type_id, void* data) {
   if (!client_->plugin().has_ffi()) return absl::UnimplementedError("the plug-in has no FFI extension");
-  const auto* ffi = reinterpret_cast<const abi::PJRT_FFI_Extension*>(
-      client_->plugin().FindExtension(abi::PJRT_Extension_Type_FFI));
+  const auto* ffi =
+      reinterpret_cast<const abi::PJRT_FFI_Extension*>(client_->plugin().FindExtension(abi::PJRT_Extension_Type_FFI));
   auto args = MakeArgs<abi::PJRT_FFI_UserData_Add_Args>();
   args.context = context_;
   args.user_data = {type_id, data};

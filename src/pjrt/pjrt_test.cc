@@ -239,13 +239,13 @@ TEST_F(PjrtTest, EventCallbackRunsOnce) {
 
 TEST_F(PjrtTest, TransformCapturesTheModuleOfThisThreadsCompile) {
   if (!plugin_->has_transform()) GTEST_SKIP() << "no XlaTransform extension";
-  const absl::Status registered = plugin_->RegisterTransform(
-      "pjrt_test", TransformStage::kPostScheduler,
-      [](std::string_view module) -> absl::StatusOr<std::optional<std::string>> {
-        if (!t_capture) return std::nullopt;
-        t_captured = std::string(module);
-        return absl::AbortedError("captured by the test");
-      });
+  const absl::Status registered =
+      plugin_->RegisterTransform("pjrt_test", TransformStage::kPostScheduler,
+                                 [](std::string_view module) -> absl::StatusOr<std::optional<std::string>> {
+                                   if (!t_capture) return std::nullopt;
+                                   t_captured = std::string(module);
+                                   return absl::AbortedError("captured by the test");
+                                 });
   ASSERT_TRUE(registered.ok()) << registered;
   t_capture = true;
   const auto captured = client_->Compile(kAddProgram, "mlir", kPortableOptions);

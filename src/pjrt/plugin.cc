@@ -43,8 +43,7 @@ absl::StatusOr<const abi::PJRT_Api*> OpenLibrary(const std::string& path) {
   auto get_api = reinterpret_cast<const abi::PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
   if (get_api == nullptr) {
     dlclose(library);
-    return absl::FailedPreconditionError(
-        fmt::format("{} is not a PJRT plug-in: it has no function GetPjrtApi", path));
+    return absl::FailedPreconditionError(fmt::format("{} is not a PJRT plug-in: it has no function GetPjrtApi", path));
   }
   const abi::PJRT_Api* api = get_api();
   if (api == nullptr) {
@@ -52,10 +51,9 @@ absl::StatusOr<const abi::PJRT_Api*> OpenLibrary(const std::string& path) {
   }
   const abi::PJRT_Api_Version& version = api->pjrt_api_version;
   if (version.major_version != abi::kMajorVersion || version.minor_version < abi::kMinMinorVersion) {
-    return absl::FailedPreconditionError(
-        fmt::format("plug-in {} has PJRT C API {}.{}; {}.{} or a later {}.x is needed", path,
-                    version.major_version, version.minor_version, abi::kMajorVersion, abi::kMinMinorVersion,
-                    abi::kMajorVersion));
+    return absl::FailedPreconditionError(fmt::format("plug-in {} has PJRT C API {}.{}; {}.{} or a later {}.x is needed",
+                                                     path, version.major_version, version.minor_version,
+                                                     abi::kMajorVersion, abi::kMinMinorVersion, abi::kMajorVersion));
   }
   return api;
 }
@@ -87,13 +85,12 @@ void DeleteReply(void* data) { delete static_cast<std::string*>(data); }
 
 void RunTransform(abi::PJRT_XlaTransform_Callbacks* callbacks, abi::PJRT_XlaTransform_Args* args) {
   auto* registration = reinterpret_cast<TransformRegistration*>(callbacks);
-  auto result =
-      registration->transform(std::string_view(args->hlo_module.data, args->hlo_module.size));
+  auto result = registration->transform(std::string_view(args->hlo_module.data, args->hlo_module.size));
   args->changed = false;
   args->header.has_error = !result.ok();
   if (result.ok() && !result->has_value()) return;
-  auto reply = std::make_unique<std::string>(result.ok() ? std::move(**result)
-                                                         : std::string(result.status().message()));
+  auto reply =
+      std::make_unique<std::string>(result.ok() ? std::move(**result) : std::string(result.status().message()));
   if (result.ok()) {
     args->changed = true;
     args->transformed_hlo_module = {reply->data(), reply->size()};
@@ -135,8 +132,8 @@ absl::Status Plugin::Initialize() {
   auto initialize = MakeArgs<abi::PJRT_Plugin_Initialize_Args>();
   absl::Status status = Call(api_, api_->PJRT_Plugin_Initialize, initialize);
   if (!status.ok()) {
-    return absl::Status(status.code(), fmt::format("plug-in {} can't be initialised: {}", path_,
-                                                   std::string(status.message())));
+    return absl::Status(status.code(),
+                        fmt::format("plug-in {} can't be initialised: {}", path_, std::string(status.message())));
   }
   auto attributes = MakeArgs<abi::PJRT_Plugin_Attributes_Args>();
   RETURN_IF_ERROR(Call(api_, api_->PJRT_Plugin_Attributes, attributes));
@@ -172,8 +169,7 @@ absl::StatusOr<std::shared_ptr<Client>> Plugin::CreateClient(const NamedValues& 
 
 absl::StatusOr<int64_t> Plugin::RegisterFfiType(const std::string& name) {
   if (!has_ffi()) return absl::UnimplementedError(fmt::format("plug-in {} has no FFI extension", path_));
-  const auto* ffi =
-      reinterpret_cast<const abi::PJRT_FFI_Extension*>(FindExtension(abi::PJRT_Extension_Type_FFI));
+  const auto* ffi = reinterpret_cast<const abi::PJRT_FFI_Extension*>(FindExtension(abi::PJRT_Extension_Type_FFI));
   MutexLock lock(g_mutex);
   const auto key = std::make_pair(api_, name);
   if (auto found = FfiTypes().find(key); found != FfiTypes().end()) return found->second;
@@ -187,11 +183,10 @@ absl::StatusOr<int64_t> Plugin::RegisterFfiType(const std::string& name) {
   return args.type_id;
 }
 
-absl::Status Plugin::RegisterFfiHandler(const std::string& target, const std::string& platform,
-                                        void* handler, bool command_buffer_compatible) {
+absl::Status Plugin::RegisterFfiHandler(const std::string& target, const std::string& platform, void* handler,
+                                        bool command_buffer_compatible) {
   if (!has_ffi()) return absl::UnimplementedError(fmt::format("plug-in {} has no FFI extension", path_));
-  const auto* ffi =
-      reinterpret_cast<const abi::PJRT_FFI_Extension*>(FindExtension(abi::PJRT_Extension_Type_FFI));
+  const auto* ffi = reinterpret_cast<const abi::PJRT_FFI_Extension*>(FindExtension(abi::PJRT_Extension_Type_FFI));
   auto args = MakeArgs<abi::PJRT_FFI_Register_Handler_Args>();
   args.target_name = target.data();
   args.target_name_size = target.size();
@@ -206,8 +201,8 @@ absl::Status Plugin::RegisterTransform(const std::string& name, TransformStage s
   if (!has_transform()) {
     return absl::UnimplementedError(fmt::format("plug-in {} has no XlaTransform extension", path_));
   }
-  const auto* extension = reinterpret_cast<const abi::PJRT_Xla_Transform_Extension*>(
-      FindExtension(abi::PJRT_Extension_Type_XlaTransform));
+  const auto* extension =
+      reinterpret_cast<const abi::PJRT_Xla_Transform_Extension*>(FindExtension(abi::PJRT_Extension_Type_XlaTransform));
   auto registration = std::make_unique<TransformRegistration>();
   registration->callbacks.version = abi::kXlaTransformVersion;
   registration->callbacks.transform_hlo_module = &RunTransform;

@@ -34,10 +34,10 @@ inline absl::StatusOr<std::shared_ptr<grpc::Channel>> DialResourceManager(std::s
   auto next_word = std::chrono::system_clock::now() + std::chrono::seconds(2);
   while (!channel->WaitForConnected(std::min(next_word, deadline))) {
     if (std::chrono::system_clock::now() >= deadline) {
-      return absl::DeadlineExceededError(
-          fmt::format("no resource manager answers at {} (tried for {} s): start one with `switchtower resource-manager`, "
-                      "or check --resource_manager_address",
-                      address, timeout.count() / 1000));
+      return absl::DeadlineExceededError(fmt::format(
+          "no resource manager answers at {} (tried for {} s): start one with `switchtower resource-manager`, "
+          "or check --resource_manager_address",
+          address, timeout.count() / 1000));
     }
     LogWarn("waiting for the resource manager at {}", address);
     next_word += std::chrono::seconds(5);
@@ -62,9 +62,9 @@ class ClientStream {
       In message;
       while (stream_->Read(&message)) on_message(message);
       const grpc::Status status = stream_->Finish();
-      on_closed(absl::UnavailableError(
-          fmt::format("the connection to the resource manager ended{}{}", status.error_message().empty() ? "" : ": ",
-                      status.error_message())));
+      on_closed(
+          absl::UnavailableError(fmt::format("the connection to the resource manager ended{}{}",
+                                             status.error_message().empty() ? "" : ": ", status.error_message())));
     });
   }
   // Idempotent: the first call starts the beats.

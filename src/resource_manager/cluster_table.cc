@@ -43,8 +43,7 @@ std::string SliceType::ToString() const { return fmt::format("{}:{}x{}", platfor
 
 absl::StatusOr<std::vector<std::string>> ParseSliceTypes(const std::string& text) {
   std::vector<std::string> types;
-  for (const std::string& part :
-       std::vector<std::string>(absl::StrSplit(text, ',', absl::SkipWhitespace()))) {
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ',', absl::SkipWhitespace()))) {
     ASSIGN_OR_RETURN(SliceType type, SliceType::Parse(part));
     types.push_back(type.ToString());
   }
@@ -90,8 +89,7 @@ absl::StatusOr<ClusterTable::Slice*> ClusterTable::PlaceFor(const Registration& 
         "where it is with --slice and --host-index");
   }
   const int32_t number = slices_.empty() ? 0 : slices_.rbegin()->first + 1;
-  Slice slice{registration.slice, number, 0, registration.worker.num_devices,
-              registration.worker.device_type.platform};
+  Slice slice{registration.slice, number, 0, registration.worker.num_devices, registration.worker.device_type.platform};
   return &(slices_[number] = std::move(slice));
 }
 
@@ -107,9 +105,9 @@ absl::Status ClusterTable::CheckFits(const Slice& slice, const WorkerInfo& worke
   for (const auto& [index, other] : slice.workers) {
     if (other.device_type == worker.device_type) continue;
     if (other.device_type.device_kind != worker.device_type.device_kind) {
-      return absl::FailedPreconditionError(
-          fmt::format("the worker's devices are \"{}\", those of {} are \"{}\"", worker.device_type.device_kind,
-                      slice.name, other.device_type.device_kind));
+      return absl::FailedPreconditionError(fmt::format("the worker's devices are \"{}\", those of {} are \"{}\"",
+                                                       worker.device_type.device_kind, slice.name,
+                                                       other.device_type.device_kind));
     }
     return absl::FailedPreconditionError(fmt::format(
         "the worker's CPU features or plug-in differ from those of {} (\"{}\" and \"{}\"); programs compiled for one "
@@ -140,12 +138,11 @@ absl::StatusOr<WorkerInfo> ClusterTable::Register(const Registration& registrati
   }
   const bool declared = options_.instance_count > 0;
   if (declared && host >= slice->num_hosts) {
-    return absl::FailedPreconditionError(fmt::format("--host-index {} is out of range: {} has {} hosts", host,
-                                                     slice->name, slice->num_hosts));
+    return absl::FailedPreconditionError(
+        fmt::format("--host-index {} is out of range: {} has {} hosts", host, slice->name, slice->num_hosts));
   }
   if (slice->workers.count(host) > 0) {
-    return absl::AlreadyExistsError(
-        fmt::format("host {} of {} is taken by a worker that is alive", host, slice->name));
+    return absl::AlreadyExistsError(fmt::format("host {} of {} is taken by a worker that is alive", host, slice->name));
   }
   if (!declared) slice->num_hosts = std::max(slice->num_hosts, host + 1);
   last_epoch_ = std::max(last_epoch_, registration.highest_epoch_seen);
@@ -188,9 +185,8 @@ absl::StatusOr<std::vector<int32_t>> ClusterTable::ChooseExclusive(const LeaseRe
       }
     }
     if (matching == 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("this cluster has no slice of type {}; ask for one that `switchtower` was started with",
-                      type.ToString()));
+      return absl::InvalidArgumentError(fmt::format(
+          "this cluster has no slice of type {}; ask for one that `switchtower` was started with", type.ToString()));
     }
     if (!best) {
       return absl::ResourceExhaustedError(fmt::format(

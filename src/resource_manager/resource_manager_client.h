@@ -18,9 +18,9 @@ namespace switchtower {
 
 class ResourceManagerClient : public ResourceManagerApi {
  public:
-  static absl::StatusOr<std::unique_ptr<ResourceManagerClient>> Connect(
-      const std::string& address, std::chrono::milliseconds timeout,
-      absl::AnyInvocable<void(absl::Status)> on_lost);
+  static absl::StatusOr<std::unique_ptr<ResourceManagerClient>> Connect(const std::string& address,
+                                                                        std::chrono::milliseconds timeout,
+                                                                        absl::AnyInvocable<void(absl::Status)> on_lost);
   ~ResourceManagerClient() override;
 
   const std::string& cluster_id() const;

@@ -84,7 +84,8 @@ using ProxyStreamBase = Stream<ProxyCall, ProxyReply>;
 class ResourceManagerServer::Impl : public ResourceManagerService::CallbackService {
  public:
   explicit Impl(const ResourceManagerOptions& options)
-      : options_(options), cluster_id_(fmt::format("{:016x}", RandomBits())),
+      : options_(options),
+        cluster_id_(fmt::format("{:016x}", RandomBits())),
         table_(options.cluster, RandomBits, EpochFloor()) {}
 
   absl::Status Start();

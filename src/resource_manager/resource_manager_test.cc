@@ -12,8 +12,8 @@
 namespace switchtower {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
+using ::testing::HasSubstr;
 
 std::unique_ptr<ResourceManagerServer> StartServer(int count = 1, int heartbeat_timeout_ms = 10000) {
   ResourceManagerOptions options;
@@ -49,9 +49,16 @@ TEST(ResourceManager, LeaseFollowsWorkersThroughLossAndReturn) {
   int step = 0;  // reader thread
   const auto lease = client->Acquire({{}, "test"}, [&](const LeaseState& state) {
     const size_t workers = state.slices.at(0).workers.size();
-    if (step == 0 && workers == 0) { ++step; empty.set_value(state); }
-    else if (step == 1 && workers == 1) { ++step; joined.set_value(state); }
-    else if (step == 2 && workers == 0) { ++step; lost.set_value(state); }
+    if (step == 0 && workers == 0) {
+      ++step;
+      empty.set_value(state);
+    } else if (step == 1 && workers == 1) {
+      ++step;
+      joined.set_value(state);
+    } else if (step == 2 && workers == 0) {
+      ++step;
+      lost.set_value(state);
+    }
   });
   ASSERT_TRUE(lease.ok()) << lease.status();
   const LeaseState first = empty.get_future().get();
@@ -153,7 +160,8 @@ TEST(ResourceManager, ListsDeclaredSlicesBeforeAnyWorker) {
 TEST(ResourceManager, OwnEndIsNoLoss) {
   auto server = StartServer();
   bool lost = false;
-  auto client = ResourceManagerClient::Connect(Address(*server), milliseconds(20000), [&](absl::Status) { lost = true; });
+  auto client =
+      ResourceManagerClient::Connect(Address(*server), milliseconds(20000), [&](absl::Status) { lost = true; });
   ASSERT_TRUE(client.ok());
   client->reset();
   EXPECT_FALSE(lost);

@@ -11,8 +11,8 @@
 // Errors:   on_sent gets DataLoss once a peer is lost, PermissionDenied if the handshake was refused,
 //           FailedPrecondition for a peer that is not in the table, Cancelled after RemovePeer or Stop.
 // Invariants: T-1 messages to one peer arrive once, whole and in the order of the Sends, or the peer is
-//           lost. T-2 Send never blocks. T-3 each on_sent of a Send before Stop comes exactly once. T-4 a peer that sends
-//           nonsense loses its own connection and nothing else.
+//           lost. T-2 Send never blocks. T-3 each on_sent of a Send before Stop comes exactly once. T-4 a peer that
+//           sends nonsense loses its own connection and nothing else.
 #pragma once
 
 #include <array>
@@ -63,8 +63,7 @@ class Fabric {
   using PeerLost = absl::AnyInvocable<void(WorkerId, absl::Status)>;
   // Memory for a payload of kLargeBytes or more that is about to arrive, so that it is written to its
   // place at once; null means: take some of your own.
-  using BufferSource =
-      absl::AnyInvocable<std::shared_ptr<char>(WorkerId from, const MessageHeader&, size_t size)>;
+  using BufferSource = absl::AnyInvocable<std::shared_ptr<char>(WorkerId from, const MessageHeader&, size_t size)>;
   // From here on a payload moves by reference and the receiver's BufferSource is asked. The receiver gets
   // memory of its own or a view into shared memory (ReceivedBytes::owned()), aligned to 64 in any case.
   static constexpr size_t kLargeBytes = 32 * 1024;

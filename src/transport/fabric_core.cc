@@ -19,8 +19,7 @@ constexpr size_t kIncomingMax = 16'384;
 
 absl::Status LossOf(WorkerId peer, const absl::Status& why) {
   if (absl::IsPermissionDenied(why) || absl::IsCancelled(why) || absl::IsDataLoss(why)) return why;
-  return absl::DataLossError(
-      fmt::format("worker {} is lost: {}", peer.value, std::string(why.message())));
+  return absl::DataLossError(fmt::format("worker {} is lost: {}", peer.value, std::string(why.message())));
 }
 
 absl::StatusOr<std::unique_ptr<FabricCore>> FabricCore::Create(SocketFabricOptions options) {
@@ -29,8 +28,7 @@ absl::StatusOr<std::unique_ptr<FabricCore>> FabricCore::Create(SocketFabricOptio
   return core;
 }
 
-FabricCore::FabricCore(SocketFabricOptions options)
-    : options_(std::move(options)), host_id_(LocalHostId()) {}
+FabricCore::FabricCore(SocketFabricOptions options) : options_(std::move(options)), host_id_(LocalHostId()) {}
 
 FabricCore::~FabricCore() { Stop(); }
 
@@ -38,15 +36,12 @@ absl::Status FabricCore::Open() {
   ASSIGN_OR_RETURN(loop_, EventLoop::Create("st-fabric"));
   if (options_.mode != FabricMode::kTcp) {
     ASSIGN_OR_RETURN(unix_listener_, Listener::Create(*loop_, Address::UniqueAbstract("switchtower"),
-                                                      [this](UniqueFd fd) {
-                                                        Accept(std::move(fd), Path::kUnix);
-                                                      }));
+                                                      [this](UniqueFd fd) { Accept(std::move(fd), Path::kUnix); }));
   }
   if (options_.mode != FabricMode::kShm) {
     ASSIGN_OR_RETURN(const Address address, Address::Parse(options_.listen));
-    ASSIGN_OR_RETURN(tcp_listener_, Listener::Create(*loop_, address, [this](UniqueFd fd) {
-                       Accept(std::move(fd), Path::kTcp);
-                     }));
+    ASSIGN_OR_RETURN(tcp_listener_,
+                     Listener::Create(*loop_, address, [this](UniqueFd fd) { Accept(std::move(fd), Path::kTcp); }));
   }
   return absl::OkStatus();
 }
@@ -178,8 +173,8 @@ void FabricCore::SendToSelf(const MessageHeader& header, Payload payload, Fabric
       return;
     }
     const size_t size = payload.size();
-    std::shared_ptr<char> memory = size >= Fabric::kLargeBytes ? AllocateFor(self(), header, size)
-                                                               : AllocateBytes(size);
+    std::shared_ptr<char> memory =
+        size >= Fabric::kLargeBytes ? AllocateFor(self(), header, size) : AllocateBytes(size);
     CHECK(memory != nullptr);
     payload.CopyTo(memory.get(), 0, size);
     CountSent(Path::kMemory, size);
@@ -253,8 +248,7 @@ absl::Status FabricCore::CheckSecret(WorkerId id, WorkerId to, std::string_view 
     return absl::NotFoundError(fmt::format("worker {} is not among the peers", id.value));
   }
   if (to != self()) {
-    return absl::PermissionDeniedError(
-        fmt::format("worker {} was wanted, this is worker {}", to.value, self().value));
+    return absl::PermissionDeniedError(fmt::format("worker {} was wanted, this is worker {}", to.value, self().value));
   }
   bool right = SecretsEqual(secret, it->second.endpoint.secret);
   for (const std::string& older : it->second.older_secrets) right |= SecretsEqual(secret, older);
@@ -287,8 +281,7 @@ void FabricCore::CountSent(Path path, size_t bytes) {
 FabricStats FabricCore::stats() const {
   const auto read = [this](Path path) {
     const Counters& counters = counters_[static_cast<size_t>(path)];
-    return PathStats{counters.messages_sent, counters.bytes_sent, counters.messages_received,
-                     counters.bytes_received};
+    return PathStats{counters.messages_sent, counters.bytes_sent, counters.messages_received, counters.bytes_received};
   };
   FabricStats stats;
   stats.memory = read(Path::kMemory);

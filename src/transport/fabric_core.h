@@ -45,7 +45,7 @@ class FabricCore {
   void RemovePeer(WorkerId peer);
   void Send(WorkerId peer, const MessageHeader& header, Payload payload, Fabric::OnSent on_sent);
   FabricStats stats() const;
-  Fabric::Receiver receiver;          // loop's thread, like the two below
+  Fabric::Receiver receiver;  // loop's thread, like the two below
   Fabric::PeerLost peer_lost_handler;
   Fabric::BufferSource buffer_source;
 

@@ -121,9 +121,7 @@ std::string Pattern(size_t size, int seed) {
 
 class FabricTest : public testing::TestWithParam<Variant> {
  protected:
-  std::unique_ptr<Worker> NewWorker(uint64_t id) {
-    return std::make_unique<Worker>(GetParam().make(network_), id);
-  }
+  std::unique_ptr<Worker> NewWorker(uint64_t id) { return std::make_unique<Worker>(GetParam().make(network_), id); }
   static void Introduce(Worker& a, Worker& b, const std::string& secret = "s3cret") {
     a.fabric->SetPeers(TableOf(b, secret));
     b.fabric->SetPeers(TableOf(a, secret));
@@ -135,8 +133,8 @@ class FabricTest : public testing::TestWithParam<Variant> {
 TEST_P(FabricTest, CarriesMessagesOfAllSizesInOrder) {
   auto a = NewWorker(1), b = NewWorker(2);
   Introduce(*a, *b);
-  const std::vector<size_t> sizes = {0,     1,      64,     4096,      16'384,  16'400,    32'767,
-                                     32'768, 32'769, 100'000, 2'000'000, 5,       3'000'001, 0};
+  const std::vector<size_t> sizes = {0,      1,      64,      4096,      16'384, 16'400,    32'767,
+                                     32'768, 32'769, 100'000, 2'000'000, 5,      3'000'001, 0};
   std::vector<std::future<absl::Status>> sent;
   for (size_t i = 0; i < sizes.size(); ++i) {
     sent.push_back(a->Send(*b, i, Payload(Pattern(sizes[i], i))));
@@ -230,9 +228,8 @@ TEST_P(FabricTest, WritesLargePayloadsWhereTheBufferSourceSays) {
   auto a = NewWorker(1), b = NewWorker(2);
   // 5 MB: in pieces where the ring is small. 40 kB: in one piece.
   auto place = AllocateBytes(5'000'000), small_place = AllocateBytes(40'000);
-  b->fabric->SetBufferSource([&](WorkerId, const MessageHeader&, size_t size) {
-    return size == 5'000'000 ? place : small_place;
-  });
+  b->fabric->SetBufferSource(
+      [&](WorkerId, const MessageHeader&, size_t size) { return size == 5'000'000 ? place : small_place; });
   Introduce(*a, *b);
   a->Post(*b, 1, Payload(Pattern(5'000'000, 1)));
   a->Post(*b, 2, Payload(Pattern(40'000, 2)));
@@ -295,8 +292,7 @@ TEST_P(FabricTest, AWrongSecretIsRefused) {
 
 TEST_P(FabricTest, AnUnknownPeerIsAnError) {
   auto a = NewWorker(1), b = NewWorker(2);
-  EXPECT_EQ(a->Send(*b, 1, Payload(std::string("x"))).get().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(a->Send(*b, 1, Payload(std::string("x"))).get().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_P(FabricTest, ARemovedPeerIsNoLoss) {
@@ -307,8 +303,7 @@ TEST_P(FabricTest, ARemovedPeerIsNoLoss) {
   b->Await(1);
   a->Await(1);
   a->fabric->RemovePeer(b->id);
-  EXPECT_EQ(a->Send(*b, 2, Payload(std::string("z"))).get().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(a->Send(*b, 2, Payload(std::string("z"))).get().code(), absl::StatusCode::kFailedPrecondition);
   b->fabric->RemovePeer(a->id);
   // Named again, both talk again.
   Introduce(*a, *b, "another");
@@ -329,22 +324,11 @@ INSTANTIATE_TEST_SUITE_P(
     Paths, FabricTest,
     testing::Values(
         Variant{"InProcess", [](InProcessNetwork& network) { return network.NewEndpoint(); }},
-        Variant{"Auto",
-                [](InProcessNetwork&) {
-                  return SocketFabric::Create(TestOptions(FabricMode::kAuto)).value();
-                }},
-        Variant{"Shm",
-                [](InProcessNetwork&) {
-                  return SocketFabric::Create(TestOptions(FabricMode::kShm)).value();
-                }},
+        Variant{"Auto", [](InProcessNetwork&) { return SocketFabric::Create(TestOptions(FabricMode::kAuto)).value(); }},
+        Variant{"Shm", [](InProcessNetwork&) { return SocketFabric::Create(TestOptions(FabricMode::kShm)).value(); }},
         Variant{"TinyRing",
-                [](InProcessNetwork&) {
-                  return SocketFabric::Create(TestOptions(FabricMode::kShm, 32'768)).value();
-                }},
-        Variant{"Tcp",
-                [](InProcessNetwork&) {
-                  return SocketFabric::Create(TestOptions(FabricMode::kTcp)).value();
-                }}),
+                [](InProcessNetwork&) { return SocketFabric::Create(TestOptions(FabricMode::kShm, 32'768)).value(); }},
+        Variant{"Tcp", [](InProcessNetwork&) { return SocketFabric::Create(TestOptions(FabricMode::kTcp)).value(); }}),
     [](const auto& info) { return info.param.name; });
 
 // What only sockets have ------------------------------------------------------------------------------
@@ -466,8 +450,8 @@ TEST(SocketFabric, GarbageOnThePortsHarmsNobody) {
   Attack(*b, FrameOf(transport_wire::kHello, std::string(24, '\xff')));
   Attack(*b, FrameOf(transport_wire::kHello, transport_wire::EncodeHello(old)));
   Attack(*b, FrameOf(transport_wire::kHello, transport_wire::EncodeHello(guess)));
-  Attack(*b, FrameOf(transport_wire::kHello, transport_wire::EncodeHello(hello)).substr(0, 30) +
-                 std::string(1000, '\xff'));
+  Attack(*b,
+         FrameOf(transport_wire::kHello, transport_wire::EncodeHello(hello)).substr(0, 30) + std::string(1000, '\xff'));
   EXPECT_TRUE(a->Send(*b, 2, Payload(std::string("y"))).get().ok());
   EXPECT_EQ(b->Await(2).size(), 2u);
   EXPECT_EQ(a->lost_count() + b->lost_count(), 0u);
@@ -489,8 +473,7 @@ TEST(SocketFabric, NonsenseFromAKnownPeerLosesThatPeerOnly) {
         FrameOf(transport_wire::kMessageBody, std::string(40'000, 'x')),
         FrameOf(transport_wire::kMessageHead, transport_wire::AsBytes(good)) +
             FrameOf(transport_wire::kMessageBody, std::string(39'999, 'x')),
-        FrameOf(transport_wire::kRingMessage, transport_wire::AsBytes(ring)),
-        FrameOf(transport_wire::kRing, "")}) {
+        FrameOf(transport_wire::kRingMessage, transport_wire::AsBytes(ring)), FrameOf(transport_wire::kRing, "")}) {
     auto b = SocketWorker(2, TestOptions(FabricMode::kTcp));
     auto c = SocketWorker(3, TestOptions(FabricMode::kTcp));
     PeerTable table = TableOf(*c, "s");
@@ -499,8 +482,7 @@ TEST(SocketFabric, NonsenseFromAKnownPeerLosesThatPeerOnly) {
     c->fabric->SetPeers(TableOf(*b, "s"));
     ASSERT_TRUE(c->Send(*b, 1, Payload(std::string("x"))).get().ok());
     b->Await(1);
-    auto socket =
-        ConnectAndWait(Address::Parse(b->fabric->endpoint().addresses[0]).value(), milliseconds(5000));
+    auto socket = ConnectAndWait(Address::Parse(b->fabric->endpoint().addresses[0]).value(), milliseconds(5000));
     ASSERT_TRUE(socket.ok());
     ::fcntl(socket->get(), F_SETFL, ::fcntl(socket->get(), F_GETFL) & ~O_NONBLOCK);
     const std::string greeting = FrameOf(transport_wire::kHello, transport_wire::EncodeHello(hello));

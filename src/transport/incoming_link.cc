@@ -16,9 +16,7 @@ using transport_wire::FromBytes;
 // Larger than a shard can be: a bound against a number that makes no sense.
 constexpr uint64_t kPayloadBytesMax = uint64_t{1} << 38;
 
-absl::Status Unexpected(std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("it sent {}", what));
-}
+absl::Status Unexpected(std::string_view what) { return absl::InvalidArgumentError(fmt::format("it sent {}", what)); }
 
 }  // namespace
 
@@ -69,9 +67,8 @@ absl::Status IncomingLink::OnHello(std::string_view body) {
   state_ = State::kHelloWaits;
   const SocketFabricOptions& options = core_.options();
   if (hello_.version != transport_wire::kVersion) {
-    Refuse(absl::PermissionDeniedError(
-        fmt::format("it speaks version {} of the data plane, this worker speaks {}", hello_.version,
-                    transport_wire::kVersion)));
+    Refuse(absl::PermissionDeniedError(fmt::format("it speaks version {} of the data plane, this worker speaks {}",
+                                                   hello_.version, transport_wire::kVersion)));
   } else if (hello_.cluster_id != options.cluster_id) {
     Refuse(absl::PermissionDeniedError("it belongs to another cluster"));
   } else if (hello_.build != options.build) {
@@ -124,8 +121,7 @@ std::shared_ptr<char> IncomingLink::AllocateBody(uint32_t type, size_t size) {
   if (type == transport_wire::kMessage && size < sizeof(MessageHeader) + Fabric::kLargeBytes) {
     return AllocateBytes(size);
   }
-  if (type == transport_wire::kMessageBody && partial_.has_value() && partial_->have == 0 &&
-      partial_->size == size) {
+  if (type == transport_wire::kMessageBody && partial_.has_value() && partial_->have == 0 && partial_->size == size) {
     return partial_->memory;
   }
   return nullptr;
@@ -133,8 +129,8 @@ std::shared_ptr<char> IncomingLink::AllocateBody(uint32_t type, size_t size) {
 
 absl::Status IncomingLink::OnMessageFrame(Frame& frame) {
   const std::string_view body = frame.body.view();
-  if (partial_.has_value() && frame.type != transport_wire::kMessageBody &&
-      frame.type != transport_wire::kRingChunk && frame.type != transport_wire::kGoodbye) {
+  if (partial_.has_value() && frame.type != transport_wire::kMessageBody && frame.type != transport_wire::kRingChunk &&
+      frame.type != transport_wire::kGoodbye) {
     return Unexpected("another message inside of a message");
   }
   switch (frame.type) {
@@ -171,8 +167,7 @@ absl::Status IncomingLink::OnMessage(Frame& frame) {
   std::shared_ptr<char> memory = std::move(frame.body).Take();
   char* payload = memory.get() + sizeof(header);  // still aligned to 64
   static_assert(sizeof(MessageHeader) == 64);
-  core_.Deliver(hello_.from, header,
-                ReceivedBytes(std::shared_ptr<char>(std::move(memory), payload), size), path_);
+  core_.Deliver(hello_.from, header, ReceivedBytes(std::shared_ptr<char>(std::move(memory), payload), size), path_);
   return absl::OkStatus();
 }
 
@@ -182,8 +177,7 @@ absl::Status IncomingLink::OnMessageHead(std::string_view body) {
   if (head.payload_bytes < Fabric::kLargeBytes || head.payload_bytes > kPayloadBytesMax) {
     return Unexpected(fmt::format("a message of an impossible {} bytes", head.payload_bytes));
   }
-  Partial partial{head.header, core_.AllocateFor(hello_.from, head.header, head.payload_bytes),
-                  head.payload_bytes};
+  Partial partial{head.header, core_.AllocateFor(hello_.from, head.header, head.payload_bytes), head.payload_bytes};
   if (partial.memory == nullptr) {
     return absl::ResourceExhaustedError(
         fmt::format("there is no memory for its message of {} bytes", head.payload_bytes));
@@ -220,8 +214,7 @@ absl::Status IncomingLink::OnRingMessage(std::string_view body) {
   if (memory != nullptr) {
     memcpy(memory.get(), payload.data(), payload.size());
     ReleaseRing(message.place);
-    core_.Deliver(hello_.from, message.header, ReceivedBytes(std::move(memory), payload.size()),
-                  Path::kShm);
+    core_.Deliver(hello_.from, message.header, ReceivedBytes(std::move(memory), payload.size()), Path::kShm);
   } else {
     core_.Deliver(hello_.from, message.header, ReceivedBytes(payload), Path::kShm);
     ReleaseRing(message.place);

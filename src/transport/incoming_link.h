@@ -15,8 +15,7 @@
 
 namespace switchtower {
 
-class IncomingLink : public FramedConnection::Handler,
-                     public std::enable_shared_from_this<IncomingLink> {
+class IncomingLink : public FramedConnection::Handler, public std::enable_shared_from_this<IncomingLink> {
  public:
   IncomingLink(FabricCore& core, Path path) : core_(core), path_(path) {}
 

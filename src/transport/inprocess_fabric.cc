@@ -37,8 +37,7 @@ struct InProcessNetwork::Hub {
 
 class InProcessFabric : public Fabric {
  public:
-  explicit InProcessFabric(std::shared_ptr<InProcessNetwork::Hub> hub)
-      : hub_(std::move(hub)), strand_(hub_->pool) {}
+  explicit InProcessFabric(std::shared_ptr<InProcessNetwork::Hub> hub) : hub_(std::move(hub)), strand_(hub_->pool) {}
   ~InProcessFabric() override { Stop(); }
 
   void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
@@ -104,8 +103,7 @@ class InProcessFabric : public Fabric {
     if (std::exchange(dead_, true) || self_.value == 0) return;
     hub_->endpoints.erase(self_);
     for (auto& [id, other] : hub_->endpoints) {
-      other->LoseLocked(self_, absl::DataLossError(
-                                   fmt::format("worker {} is lost: it has ended", self_.value)));
+      other->LoseLocked(self_, absl::DataLossError(fmt::format("worker {} is lost: it has ended", self_.value)));
     }
   }
 
@@ -149,8 +147,8 @@ class InProcessFabric : public Fabric {
     }
     if (parcel.secret.empty() || !SecretsEqual(parcel.secret, peer->second.secret)) {
       ++stats_.handshakes_refused;
-      return absl::PermissionDeniedError(fmt::format("worker {} refused worker {}: a wrong secret",
-                                                     self_.value, parcel.from.value));
+      return absl::PermissionDeniedError(
+          fmt::format("worker {} refused worker {}: a wrong secret", self_.value, parcel.from.value));
     }
     DeliverLocked(std::move(parcel));
     return absl::OkStatus();
@@ -207,9 +205,7 @@ class InProcessFabric : public Fabric {
 InProcessNetwork::InProcessNetwork(int threads) : hub_(std::make_shared<Hub>(threads)) {}
 InProcessNetwork::~InProcessNetwork() = default;
 
-std::unique_ptr<Fabric> InProcessNetwork::NewEndpoint() {
-  return std::make_unique<InProcessFabric>(hub_);
-}
+std::unique_ptr<Fabric> InProcessNetwork::NewEndpoint() { return std::make_unique<InProcessFabric>(hub_); }
 
 void InProcessNetwork::Kill(WorkerId worker) {
   MutexLock lock(hub_->mutex);

@@ -20,19 +20,16 @@ void OutgoingLink::Dial() {
   if (!routes.ok()) return Lose(routes.status());
   routes_ = *std::move(routes);
   handshake_timer_ = core_.loop().RunAfter(
-      core_.options().connect_timeout + core_.options().handshake_timeout, [self = shared_from_this()] {
-        self->Lose(absl::DeadlineExceededError("the handshake takes too long"));
-      });
+      core_.options().connect_timeout + core_.options().handshake_timeout,
+      [self = shared_from_this()] { self->Lose(absl::DeadlineExceededError("the handshake takes too long")); });
   TryNextRoute(absl::UnavailableError("it has no address that this worker can use"));
 }
 
-absl::StatusOr<std::vector<OutgoingLink::Route>> OutgoingLink::Routes(
-    const PeerEndpoint& endpoint) const {
+absl::StatusOr<std::vector<OutgoingLink::Route>> OutgoingLink::Routes(const PeerEndpoint& endpoint) const {
   const FabricMode mode = core_.options().mode;
   const bool same_host = endpoint.host_id == core_.host_id();
   if (mode == FabricMode::kShm && !same_host) {
-    return absl::FailedPreconditionError(
-        "it is on another host, and this worker was told to use shared memory only");
+    return absl::FailedPreconditionError("it is on another host, and this worker was told to use shared memory only");
   }
   std::vector<Route> routes;
   for (const std::string& text : endpoint.addresses) {
@@ -71,19 +68,17 @@ void OutgoingLink::OnConnected(UniqueFd socket, Path path) {
   path_ = path;
   core_.ConnectionOpened();
   connection_ = FramedConnection::Create(core_.loop(), std::move(socket), options, shared_from_this());
-  SendFrame(transport_wire::kHello,
-            Payload(transport_wire::EncodeHello(core_.HelloTo(peer_, endpoint->secret))), nullptr);
+  SendFrame(transport_wire::kHello, Payload(transport_wire::EncodeHello(core_.HelloTo(peer_, endpoint->secret))),
+            nullptr);
   connection_->Flush();
 }
 
 void OutgoingLink::OnWelcome(std::string_view body) {
   auto welcome = transport_wire::DecodeHello(body);
   if (!welcome.ok()) return Lose(welcome.status());
-  if (welcome->version != transport_wire::kVersion || welcome->from != peer_ ||
-      welcome->to != core_.self() || welcome->cluster_id != core_.options().cluster_id ||
-      welcome->build != core_.options().build) {
-    return Lose(absl::PermissionDeniedError(
-        fmt::format("who answers for worker {} is somebody else", peer_.value)));
+  if (welcome->version != transport_wire::kVersion || welcome->from != peer_ || welcome->to != core_.self() ||
+      welcome->cluster_id != core_.options().cluster_id || welcome->build != core_.options().build) {
+    return Lose(absl::PermissionDeniedError(fmt::format("who answers for worker {} is somebody else", peer_.value)));
   }
   core_.loop().Cancel(handshake_timer_);
   {
@@ -99,8 +94,8 @@ void OutgoingLink::OnFrame(Frame frame) {
     case transport_wire::kWelcome:
       return OnWelcome(frame.body.view());
     case transport_wire::kRefused:
-      return Lose(absl::PermissionDeniedError(fmt::format("worker {} refused worker {}: {}", peer_.value,
-                                                          core_.self().value, frame.body.view())));
+      return Lose(absl::PermissionDeniedError(
+          fmt::format("worker {} refused worker {}: {}", peer_.value, core_.self().value, frame.body.view())));
     case transport_wire::kRingFree:
       return Resume();
     case transport_wire::kGoodbye:
@@ -309,8 +304,7 @@ void OutgoingLink::PushThroughSocket(Message& message) {
   if (on_sent == nullptr && bytes < Fabric::kLargeBytes) {
     core_.SubQueued(bytes);
   } else {
-    on_written = [&core = core_, peer = peer_, bytes,
-                  on_sent = std::move(on_sent)](absl::Status status) mutable {
+    on_written = [&core = core_, peer = peer_, bytes, on_sent = std::move(on_sent)](absl::Status status) mutable {
       core.SubQueued(bytes);
       if (on_sent != nullptr) on_sent(status.ok() ? status : LossOf(peer, status));
     };

@@ -18,8 +18,7 @@
 
 namespace switchtower {
 
-class OutgoingLink : public FramedConnection::Handler,
-                     public std::enable_shared_from_this<OutgoingLink> {
+class OutgoingLink : public FramedConnection::Handler, public std::enable_shared_from_this<OutgoingLink> {
  public:
   OutgoingLink(FabricCore& core, WorkerId peer) : core_(core), peer_(peer) {}
 
@@ -60,8 +59,7 @@ class OutgoingLink : public FramedConnection::Handler,
   void PushThroughSocket(Message& message);
   bool RingIsUsable();
   // Frames that end a message take its on_sent along.
-  void SendFrame(uint32_t type, Payload body, FramedConnection::OnWritten on_written,
-                 std::vector<UniqueFd> fds = {});
+  void SendFrame(uint32_t type, Payload body, FramedConnection::OnWritten on_written, std::vector<UniqueFd> fds = {});
   FramedConnection::OnWritten TakeOnSent(Message& message);
   void StopPushing(Message stalled);
   void PostResume();

@@ -31,8 +31,7 @@ absl::Status SystemError(std::string_view what) {
 }  // namespace
 
 absl::StatusOr<RingMemory> RingMemory::Map(int fd, size_t data_bytes) {
-  void* base =
-      ::mmap(nullptr, kControlBytes + data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* base = ::mmap(nullptr, kControlBytes + data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return SystemError("can't map shared memory");
   return RingMemory(static_cast<char*>(base), data_bytes);
 }
@@ -83,7 +82,7 @@ std::optional<RingWriter::Room> RingWriter::Find(size_t bytes_min, size_t bytes_
 void RingWriter::Commit(const Room& room, size_t bytes) { produced_ = room.position + bytes; }
 
 absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Open(UniqueFd fd) {
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError("the ring is not a file");
   }

@@ -13,8 +13,7 @@ absl::StatusOr<FabricMode> ParseFabricMode(std::string_view text) {
   if (text == "auto") return FabricMode::kAuto;
   if (text == "shm") return FabricMode::kShm;
   if (text == "tcp") return FabricMode::kTcp;
-  return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is not a way to move data; choose auto, shm or tcp", text));
+  return absl::InvalidArgumentError(fmt::format("\"{}\" is not a way to move data; choose auto, shm or tcp", text));
 }
 
 absl::StatusOr<std::unique_ptr<SocketFabric>> SocketFabric::Create(SocketFabricOptions options) {
@@ -26,9 +25,7 @@ SocketFabric::SocketFabric(std::unique_ptr<FabricCore> core) : core_(std::move(c
 SocketFabric::~SocketFabric() = default;
 
 void SocketFabric::SetReceiver(Receiver receiver) { core_->receiver = std::move(receiver); }
-void SocketFabric::SetPeerLostHandler(PeerLost handler) {
-  core_->peer_lost_handler = std::move(handler);
-}
+void SocketFabric::SetPeerLostHandler(PeerLost handler) { core_->peer_lost_handler = std::move(handler); }
 void SocketFabric::SetBufferSource(BufferSource source) { core_->buffer_source = std::move(source); }
 void SocketFabric::Start(WorkerId self) { core_->Start(self); }
 void SocketFabric::Stop() { core_->Stop(); }

@@ -41,8 +41,8 @@ absl::StatusOr<Hello> DecodeHello(std::string_view bytes) {
   if (!TakeValue(bytes, hello.version)) return malformed();
   if (hello.version != kVersion) return hello;
   if (!TakeValue(bytes, hello.from.value) || !TakeValue(bytes, hello.to.value) ||
-      !TakeString(bytes, hello.cluster_id) || !TakeString(bytes, hello.build) ||
-      !TakeString(bytes, hello.secret) || !bytes.empty()) {
+      !TakeString(bytes, hello.cluster_id) || !TakeString(bytes, hello.build) || !TakeString(bytes, hello.secret) ||
+      !bytes.empty()) {
     return malformed();
   }
   return hello;

@@ -11,9 +11,9 @@ namespace switchtower {
 
 // The kind of a slice's devices: what a program is compiled for. Slices of equal type are interchangeable.
 struct DeviceType {
-  std::string platform;       // the engine's platform name: "cpu"
-  std::string device_kind;    // the engine's device kind: "cpu"
-  std::string instruction_set; // CPU model and feature flags that generated code may use; hash or text
+  std::string platform;                   // the engine's platform name: "cpu"
+  std::string device_kind;                // the engine's device kind: "cpu"
+  std::string instruction_set;            // CPU model and feature flags that generated code may use; hash or text
   std::vector<std::string> memory_kinds;  // first is the default: {"device", "pinned_host", "unpinned_host"}
   friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
@@ -33,9 +33,9 @@ struct PhysicalDevice {
 struct VirtualDevice {
   DeviceId id;
   int32_t slice_index = 0;
-  int32_t task_index = 0;      // virtual_task_index: the host inside the job
-  int32_t ordinal_on_host = 0; // local hardware id
-  std::vector<int64_t> coords; // x, y, z inside the slice
+  int32_t task_index = 0;       // virtual_task_index: the host inside the job
+  int32_t ordinal_on_host = 0;  // local hardware id
+  std::vector<int64_t> coords;  // x, y, z inside the slice
   int32_t core_on_chip = 0;
   int32_t num_cores = 1;
   int32_t colocation_id = 0;

@@ -12,14 +12,14 @@
 
 namespace switchtower {
 
-#define ST_DEFINE_ID_(Name)                                              \
-  struct Name {                                                          \
-    uint64_t value = 0;                                                  \
-    friend auto operator<=>(const Name&, const Name&) = default;         \
-    template <typename H>                                                \
-    friend H AbslHashValue(H h, const Name& id) {                        \
-      return H::combine(std::move(h), id.value);                         \
-    }                                                                    \
+#define ST_DEFINE_ID_(Name)                                      \
+  struct Name {                                                  \
+    uint64_t value = 0;                                          \
+    friend auto operator<=>(const Name&, const Name&) = default; \
+    template <typename H>                                        \
+    friend H AbslHashValue(H h, const Name& id) {                \
+      return H::combine(std::move(h), id.value);                 \
+    }                                                            \
   }
 
 // A client's session at one proxy; unique over all proxies and restarts (random high bits).

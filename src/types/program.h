@@ -15,11 +15,11 @@ namespace switchtower {
 
 // One parameter or result of a program over N partitions (ranks 0..N-1).
 struct ProgramValue {
-  Shape shape;             // GLOBAL shape
-  Shape shard_shape;       // what each rank holds
-  Layout layout;           // of the shard
-  std::string op_sharding; // serialised xla.OpSharding; empty: none was given (one partition)
-  std::string memory_kind; // "device", "pinned_host", "unpinned_host"
+  Shape shape;              // GLOBAL shape
+  Shape shard_shape;        // what each rank holds
+  Layout layout;            // of the shard
+  std::string op_sharding;  // serialised xla.OpSharding; empty: none was given (one partition)
+  std::string memory_kind;  // "device", "pinned_host", "unpinned_host"
 };
 
 struct MemoryStats {  // bytes, for each device
@@ -36,8 +36,8 @@ struct CollectiveSite {
 };
 
 struct ProgramInfo {
-  std::string name;        // HLO module name, "jit_step"
-  std::string fingerprint; // as told to the client
+  std::string name;         // HLO module name, "jit_step"
+  std::string fingerprint;  // as told to the client
   int32_t num_partitions = 1;
   std::vector<ProgramValue> parameters;
   std::vector<ProgramValue> results;
@@ -47,7 +47,7 @@ struct ProgramInfo {
   MemoryStats memory;
   // XLA's own cost analysis of the partitioned module: "flops", "bytes accessed", ... (what jax prints).
   std::map<std::string, double> costs;
-  std::string source;      // "file.py:123" of the entry, for people
+  std::string source;  // "file.py:123" of the entry, for people
 };
 
 struct CompiledProgram {

@@ -18,14 +18,11 @@ int64_t PackedBytes(const Shape& shape) {
   return elements / each + (elements % each != 0 ? 1 : 0);
 }
 
-std::string Shape::ToString() const {
-  return fmt::format("{}[{}]", Name(dtype), fmt::join(dims, ","));
-}
+std::string Shape::ToString() const { return fmt::format("{}[{}]", Name(dtype), fmt::join(dims, ",")); }
 
 absl::Status ValidateShape(const Shape& shape) {
   if (!IsKnown(shape.dtype)) {
-    return absl::InvalidArgumentError(
-        fmt::format("unknown element type {}", static_cast<int>(shape.dtype)));
+    return absl::InvalidArgumentError(fmt::format("unknown element type {}", static_cast<int>(shape.dtype)));
   }
   if (shape.rank() > kMaxRank) {
     return absl::InvalidArgumentError(

@@ -49,22 +49,20 @@ absl::Status ValidateSharding(const Sharding& sharding, const Shape& shape) {
     case Sharding::Kind::kReplicated:
       return absl::OkStatus();
     case Sharding::Kind::kMaximal:
-      if (sharding.tile_devices.size() != 1 || sharding.tile_devices[0] < 0 ||
-          sharding.tile_devices[0] >= count) {
+      if (sharding.tile_devices.size() != 1 || sharding.tile_devices[0] < 0 || sharding.tile_devices[0] >= count) {
         return absl::InvalidArgumentError("maximal sharding names a device outside its list");
       }
       return absl::OkStatus();
     case Sharding::Kind::kConcrete:
       if (static_cast<int64_t>(sharding.shard_shapes.size()) != count) {
-        return absl::InvalidArgumentError(fmt::format("sharding has {} shard shapes for {} devices",
-                                                      sharding.shard_shapes.size(), count));
+        return absl::InvalidArgumentError(
+            fmt::format("sharding has {} shard shapes for {} devices", sharding.shard_shapes.size(), count));
       }
       return absl::OkStatus();
     case Sharding::Kind::kTiled:
       break;
   }
-  const int64_t data_dims =
-      static_cast<int64_t>(sharding.tile_dims.size()) - sharding.replicated_trailing_dims;
+  const int64_t data_dims = static_cast<int64_t>(sharding.tile_dims.size()) - sharding.replicated_trailing_dims;
   if (data_dims != shape.rank()) {
     return absl::InvalidArgumentError(
         fmt::format("sharding cuts {} dimensions, the array has {}", data_dims, shape.rank()));

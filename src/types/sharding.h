@@ -28,15 +28,15 @@ struct Sharding {
     kReplicated,    // every device holds everything
     kMaximal,       // the device at position tile_devices[0] holds everything, the others nothing
     kTiled,
-    kConcrete,      // shard_shapes[i] is on devices[i]; places in a whole aren't known
+    kConcrete,  // shard_shapes[i] is on devices[i]; places in a whole aren't known
   };
   Kind kind = Kind::kReplicated;
-  std::vector<DeviceId> devices;     // by shard position; for a program's sharding: by rank
-  std::vector<int64_t> tile_dims;    // kTiled
-  std::vector<int64_t> tile_devices; // kTiled, kMaximal: positions in `devices`
-  int replicated_trailing_dims = 0;  // kTiled: how many trailing tile_dims are replication (or manual) groups
+  std::vector<DeviceId> devices;      // by shard position; for a program's sharding: by rank
+  std::vector<int64_t> tile_dims;     // kTiled
+  std::vector<int64_t> tile_devices;  // kTiled, kMaximal: positions in `devices`
+  int replicated_trailing_dims = 0;   // kTiled: how many trailing tile_dims are replication (or manual) groups
   std::vector<std::vector<int64_t>> shard_shapes;  // kConcrete
-  std::string memory_kind;           // empty: the device's default
+  std::string memory_kind;                         // empty: the device's default
   // The client's own bytes (ShardingProto), passed back unread where it expects what it sent. May be empty.
   std::string wire;
 

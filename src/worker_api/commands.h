@@ -143,8 +143,8 @@ struct TransferArray {
     Shape shard_shape;
   };
   std::vector<Destination> destinations;
-  Layout layout;            // of the destination buffers
-  std::string memory_kind;  // of the destination; empty: default
+  Layout layout;              // of the destination buffers
+  std::string memory_kind;    // of the destination; empty: default
   std::vector<Piece> pieces;  // together they cover each destination shard exactly once
 };
 
@@ -187,9 +187,8 @@ struct EndSession {
   SessionId session;
 };
 
-using WorkerCommand =
-    std::variant<SetPeers, DefineGang, DropGang, LoadProgram, UnloadProgram, Launch, CancelLaunch, PutArray,
-                 StreamChunk, BindArrays, PutError, TransferArray, ReadShard, AwaitReady, DeleteArrays,
-                 EndSession, ReturnHostCall, AskMemory>;
+using WorkerCommand = std::variant<SetPeers, DefineGang, DropGang, LoadProgram, UnloadProgram, Launch, CancelLaunch,
+                                   PutArray, StreamChunk, BindArrays, PutError, TransferArray, ReadShard, AwaitReady,
+                                   DeleteArrays, EndSession, ReturnHostCall, AskMemory>;
 
 }  // namespace switchtower

@@ -87,7 +87,6 @@ struct MemoryInUse {
 };
 
 using WorkerEvent =
-    std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall,
-                 MemoryInUse>;
+    std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall, MemoryInUse>;
 
 }  // namespace switchtower

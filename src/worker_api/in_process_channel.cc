@@ -112,9 +112,7 @@ class Port : public ControllerPort {
 
   void Start(Handlers handlers) override {
     commands_->Start({[on_command = std::move(handlers.on_command)](
-                          std::shared_ptr<const SharedCommand> command) mutable {
-                        on_command(command->command());
-                      },
+                          std::shared_ptr<const SharedCommand> command) mutable { on_command(command->command()); },
                       std::move(handlers.on_closed)});
   }
   using ControllerPort::Send;

@@ -31,8 +31,7 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
 
 absl::Status BadAddress(std::string_view text, std::string_view why) {
   return absl::InvalidArgumentError(fmt::format(
-      "\"{}\" is not an address: {}; give host:port, tcp:host:port, unix:/path or unix-abstract:name",
-      text, why));
+      "\"{}\" is not an address: {}; give host:port, tcp:host:port, unix:/path or unix-abstract:name", text, why));
 }
 
 absl::StatusOr<SocketAddress> UnixSocketAddress(const Address& address) {
@@ -40,8 +39,8 @@ absl::StatusOr<SocketAddress> UnixSocketAddress(const Address& address) {
   auto* un = reinterpret_cast<sockaddr_un*>(&result.storage);
   const bool abstract = address.kind == Address::Kind::kUnixAbstract;
   if (address.path.empty() || address.path.size() + 1 > sizeof(un->sun_path)) {
-    return absl::InvalidArgumentError(fmt::format("unix socket name \"{}\" must have 1 to {} characters",
-                                                  address.path, sizeof(un->sun_path) - 1));
+    return absl::InvalidArgumentError(
+        fmt::format("unix socket name \"{}\" must have 1 to {} characters", address.path, sizeof(un->sun_path) - 1));
   }
   un->sun_family = AF_UNIX;
   // An abstract name begins with a zero byte and has no final one.
@@ -53,8 +52,7 @@ absl::StatusOr<SocketAddress> UnixSocketAddress(const Address& address) {
 // True if a socket file has no listener any more: its process was killed.
 bool IsStale(const SocketAddress& address) {
   UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return probe.valid() && ::connect(probe.get(), address.get(), address.size) != 0 &&
-         errno == ECONNREFUSED;
+  return probe.valid() && ::connect(probe.get(), address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 
 absl::Status ListenError(const Address& address, int error) {
@@ -66,18 +64,15 @@ absl::Status ListenError(const Address& address, int error) {
   }
   if (error == EADDRINUSE) {
     return absl::AlreadyExistsError(
-        fmt::format("{} is in use by another program; stop it or choose another name",
-                    address.ToString()));
+        fmt::format("{} is in use by another program; stop it or choose another name", address.ToString()));
   }
   if (error == EACCES || error == EPERM) {
     return absl::PermissionDeniedError(fmt::format(
-        "this user may not listen on {}; choose another one (ports below 1024 need privileges)",
-        address.ToString()));
+        "this user may not listen on {}; choose another one (ports below 1024 need privileges)", address.ToString()));
   }
   if (error == EADDRNOTAVAIL) {
-    return absl::InvalidArgumentError(
-        fmt::format("can't listen on {}: this machine has no such address; 0.0.0.0 stands for all",
-                    address.ToString()));
+    return absl::InvalidArgumentError(fmt::format(
+        "can't listen on {}: this machine has no such address; 0.0.0.0 stands for all", address.ToString()));
   }
   return absl::UnknownError(fmt::format("can't listen on {}: {}", address.ToString(), strerror(error)));
 }
@@ -171,9 +166,7 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address, Looku
 
 void ConfigureStream(int fd, int family) {
   if (family == AF_UNIX) return;
-  const auto set = [fd](int level, int name, int value) {
-    ::setsockopt(fd, level, name, &value, sizeof(value));
-  };
+  const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof(value)); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
@@ -186,8 +179,7 @@ absl::StatusOr<ListenSocket> Listen(const Address& address) {
   ASSIGN_OR_RETURN(std::vector<SocketAddress> candidates, Resolve(address, Lookup::kMayBlock));
   const SocketAddress& socket_address = candidates.front();
   ListenSocket result;
-  result.fd = UniqueFd(
-      ::socket(socket_address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  result.fd = UniqueFd(::socket(socket_address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = result.fd.get();
   if (fd < 0) return ListenError(address, errno);
   if (address.kind == Address::Kind::kTcp) {
@@ -195,8 +187,7 @@ absl::StatusOr<ListenSocket> Listen(const Address& address) {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   }
   int bound = ::bind(fd, socket_address.get(), socket_address.size);
-  if (bound != 0 && errno == EADDRINUSE && address.kind == Address::Kind::kUnix &&
-      IsStale(socket_address)) {
+  if (bound != 0 && errno == EADDRINUSE && address.kind == Address::Kind::kUnix && IsStale(socket_address)) {
     ::unlink(address.path.c_str());
     bound = ::bind(fd, socket_address.get(), socket_address.size);
   }
@@ -209,9 +200,8 @@ absl::StatusOr<ListenSocket> Listen(const Address& address) {
     sockaddr_storage actual{};
     socklen_t size = sizeof(actual);
     CHECK(::getsockname(fd, reinterpret_cast<sockaddr*>(&actual), &size) == 0);
-    result.address.port = ntohs(actual.ss_family == AF_INET6
-                                    ? reinterpret_cast<sockaddr_in6*>(&actual)->sin6_port
-                                    : reinterpret_cast<sockaddr_in*>(&actual)->sin_port);
+    result.address.port = ntohs(actual.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&actual)->sin6_port
+                                                             : reinterpret_cast<sockaddr_in*>(&actual)->sin_port);
   }
   return result;
 }
@@ -219,8 +209,7 @@ absl::StatusOr<ListenSocket> Listen(const Address& address) {
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(EventLoop& loop, const Address& address,
                                                            OnAccept on_accept) {
   ASSIGN_OR_RETURN(ListenSocket socket, Listen(address));
-  auto listener =
-      std::unique_ptr<Listener>(new Listener(loop, std::move(socket), std::move(on_accept)));
+  auto listener = std::unique_ptr<Listener>(new Listener(loop, std::move(socket), std::move(on_accept)));
   absl::Status status;
   loop.RunAndWait([&] {
     auto registration = loop.Add(listener->socket_.fd.get(), EPOLLIN, listener.get());
@@ -248,11 +237,9 @@ void Listener::OnReady(uint32_t epoll_events) {
     if (!peer.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      LogWarn("can't accept a connection on {}: {}, next try in 100 ms", address().ToString(),
-              strerror(errno));
+      LogWarn("can't accept a connection on {}: {}, next try in 100 ms", address().ToString(), strerror(errno));
       loop_.Modify(registration_, 0);
-      resume_ = loop_.RunAfter(std::chrono::milliseconds(100),
-                               [this] { loop_.Modify(registration_, EPOLLIN); });
+      resume_ = loop_.RunAfter(std::chrono::milliseconds(100), [this] { loop_.Modify(registration_, EPOLLIN); });
       return;
     }
     if (address().is_unix()) {
@@ -260,8 +247,7 @@ void Listener::OnReady(uint32_t epoll_events) {
       socklen_t size = sizeof(credentials);
       if (::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
           credentials.uid != ::geteuid()) {
-        LogWarn("connection on {} refused, it comes from user {}", address().ToString(),
-                credentials.uid);
+        LogWarn("connection on {} refused, it comes from user {}", address().ToString(), credentials.uid);
         continue;
       }
     }

@@ -51,8 +51,7 @@ absl::StatusOr<ListenSocket> Listen(const Address& address);
 class Listener : private EventLoop::FdHandler {
  public:
   using OnAccept = absl::AnyInvocable<void(UniqueFd)>;
-  static absl::StatusOr<std::unique_ptr<Listener>> Create(EventLoop& loop, const Address& address,
-                                                          OnAccept on_accept);
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(EventLoop& loop, const Address& address, OnAccept on_accept);
   ~Listener() override;
   const Address& address() const { return socket_.address; }
 

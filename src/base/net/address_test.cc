@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 TEST(Address, ParsesAndFormats) {
-  for (const std::string text : {"tcp:worker-3.pool:29001", "tcp:[::1]:80", "tcp::0", "unix:/run/x.sock",
-                                 "unix-abstract:switchtower-w3"}) {
+  for (const std::string text :
+       {"tcp:worker-3.pool:29001", "tcp:[::1]:80", "tcp::0", "unix:/run/x.sock", "unix-abstract:switchtower-w3"}) {
     auto address = Address::Parse(text);
     ASSERT_TRUE(address.ok()) << address.status();
     EXPECT_EQ(address->ToString(), text);
@@ -25,15 +25,13 @@ TEST(Address, ParsesAndFormats) {
 }
 
 TEST(Address, RefusesNonsense) {
-  for (const std::string text : {"", "host", "tcp:host", "host:", "host:x", "host:70000", "host:1 ",
-                                 "::1:80", "unix:relative", "unix:", "unix-abstract:"}) {
+  for (const std::string text : {"", "host", "tcp:host", "host:", "host:x", "host:70000", "host:1 ", "::1:80",
+                                 "unix:relative", "unix:", "unix-abstract:"}) {
     EXPECT_EQ(Address::Parse(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
-TEST(Address, AbstractNamesDiffer) {
-  EXPECT_NE(Address::UniqueAbstract("w").path, Address::UniqueAbstract("w").path);
-}
+TEST(Address, AbstractNamesDiffer) { EXPECT_NE(Address::UniqueAbstract("w").path, Address::UniqueAbstract("w").path); }
 
 TEST(Listen, PicksAFreePortOfLoopback) {
   auto socket = Listen(Address::Parse("tcp::0").value());
@@ -72,8 +70,7 @@ TEST_P(ConnectTest, ReachesAListener) {
   Address address = Address::Parse(GetParam()).value();
   if (address.is_unix()) address.path += RandomHex(8);
   std::promise<UniqueFd> accepted;
-  auto listener =
-      Listener::Create(*loop, address, [&](UniqueFd fd) { accepted.set_value(std::move(fd)); }).value();
+  auto listener = Listener::Create(*loop, address, [&](UniqueFd fd) { accepted.set_value(std::move(fd)); }).value();
   std::promise<absl::StatusOr<UniqueFd>> connected;
   loop->Post([&] {
     Connect(*loop, listener->address(), milliseconds(5000),

@@ -23,8 +23,7 @@ using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
 absl::Status ConnectError(const Address& address, int error) {
   std::string_view advice;
   if (error == ECONNREFUSED) advice = "; nothing listens there";
-  return absl::UnavailableError(
-      fmt::format("can't connect to {}: {}{}", address.ToString(), strerror(error), advice));
+  return absl::UnavailableError(fmt::format("can't connect to {}: {}{}", address.ToString(), strerror(error), advice));
 }
 
 absl::Status TooSlow(const Address& address, milliseconds timeout) {
@@ -51,9 +50,8 @@ class Dialer : public EventLoop::FdHandler, public std::enable_shared_from_this<
       : loop_(loop), address_(std::move(address)), timeout_(timeout), done_(std::move(done)) {}
 
   void Start() {
-    deadline_ = loop_.RunAfter(timeout_, [self = shared_from_this()] {
-      self->Finish(TooSlow(self->address_, self->timeout_));
-    });
+    deadline_ = loop_.RunAfter(timeout_,
+                               [self = shared_from_this()] { self->Finish(TooSlow(self->address_, self->timeout_)); });
     auto known = Resolve(address_, Lookup::kNumericOnly);
     if (known.ok()) return OnResolved(std::move(known));
     std::thread([weak = weak_from_this(), address = address_, poster = loop_.poster()] {
@@ -124,8 +122,7 @@ class Dialer : public EventLoop::FdHandler, public std::enable_shared_from_this<
 };
 
 // Waits until `fd` is connected or the deadline has passed.
-absl::Status AwaitConnected(const Address& address, int fd, steady_clock::time_point deadline,
-                            milliseconds timeout) {
+absl::Status AwaitConnected(const Address& address, int fd, steady_clock::time_point deadline, milliseconds timeout) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) return TooSlow(address, timeout);

@@ -100,8 +100,7 @@ absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create(std::string name) {
   event.events = EPOLLIN;
   event.data.u64 = kWakeId;
   CHECK(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) == 0);
-  auto loop = std::unique_ptr<EventLoop>(
-      new EventLoop(std::move(epoll), std::make_shared<Mailbox>(std::move(wake))));
+  auto loop = std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::make_shared<Mailbox>(std::move(wake))));
   loop->thread_ = std::thread([loop = loop.get(), name = std::move(name)] {
     NameThread(name);
     loop->Run();
@@ -143,15 +142,13 @@ void EventLoop::RunAndWait(Task task) {
   while (!done) done_changed.Wait(mutex);
 }
 
-absl::StatusOr<EventLoop::Registration> EventLoop::Add(int fd, uint32_t epoll_events,
-                                                       FdHandler* handler) {
+absl::StatusOr<EventLoop::Registration> EventLoop::Add(int fd, uint32_t epoll_events, FdHandler* handler) {
   const Registration registration{next_id_++, fd};
   epoll_event event{};
   event.events = epoll_events;
   event.data.u64 = registration.id;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return absl::ResourceExhaustedError(
-        fmt::format("can't watch a descriptor: {}", strerror(errno)));
+    return absl::ResourceExhaustedError(fmt::format("can't watch a descriptor: {}", strerror(errno)));
   }
   handlers_.emplace(registration.id, handler);
   return registration;
@@ -187,8 +184,8 @@ int EventLoop::RunTimers() {
   if (timers_.empty()) return -1;
   const auto wait = timers_.begin()->first.first - now;
   // Rounded up: a wait of nothing would spin until the timer is due.
-  return static_cast<int>(std::min<int64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(wait).count() + 1, 60'000));
+  return static_cast<int>(
+      std::min<int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(wait).count() + 1, 60'000));
 }
 
 void EventLoop::RunTasks() {

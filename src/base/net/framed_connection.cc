@@ -9,17 +9,15 @@
 
 namespace switchtower {
 
-std::shared_ptr<FramedConnection> FramedConnection::Create(EventLoop& loop, UniqueFd socket,
-                                                           Options options,
+std::shared_ptr<FramedConnection> FramedConnection::Create(EventLoop& loop, UniqueFd socket, Options options,
                                                            std::shared_ptr<Handler> handler) {
-  auto connection = std::shared_ptr<FramedConnection>(
-      new FramedConnection(loop, std::move(socket), options, std::move(handler)));
+  auto connection =
+      std::shared_ptr<FramedConnection>(new FramedConnection(loop, std::move(socket), options, std::move(handler)));
   CHECK(loop.Post([connection] { connection->Register(); }));
   return connection;
 }
 
-FramedConnection::FramedConnection(EventLoop& loop, UniqueFd socket, Options options,
-                                   std::shared_ptr<Handler> handler)
+FramedConnection::FramedConnection(EventLoop& loop, UniqueFd socket, Options options, std::shared_ptr<Handler> handler)
     : loop_(loop), socket_(std::move(socket)), options_(options), handler_(std::move(handler)) {}
 
 FramedConnection::~FramedConnection() = default;

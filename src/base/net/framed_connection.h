@@ -37,8 +37,7 @@ struct Frame {
   std::vector<UniqueFd> fds;  // descriptors that came with it (unix sockets only)
 };
 
-class FramedConnection : public std::enable_shared_from_this<FramedConnection>,
-                         private EventLoop::FdHandler {
+class FramedConnection : public std::enable_shared_from_this<FramedConnection>, private EventLoop::FdHandler {
  public:
   class Handler {
    public:
@@ -49,9 +48,7 @@ class FramedConnection : public std::enable_shared_from_this<FramedConnection>,
     // After a Send was refused by a full queue: the queue is half empty again.
     virtual void OnQueueDrained() {}
     // Memory for a large body that is about to be read; null refuses it and closes the connection.
-    virtual std::shared_ptr<char> AllocateBody(uint32_t type, size_t size) {
-      return AllocateBytes(size);
-    }
+    virtual std::shared_ptr<char> AllocateBody(uint32_t type, size_t size) { return AllocateBytes(size); }
   };
 
   struct Options {
@@ -107,9 +104,7 @@ class FramedConnection : public std::enable_shared_from_this<FramedConnection>,
     Payload::Piece piece;
     std::vector<UniqueFd> fds;  // leave with the segment's first byte
     absl::InlinedVector<OnWritten, 1> on_written;
-    std::string_view bytes() const {
-      return copied.empty() ? piece.bytes : std::string_view(copied);
-    }
+    std::string_view bytes() const { return copied.empty() ? piece.bytes : std::string_view(copied); }
   };
   enum class WriteState { kIdle, kWriting, kBlocked };
 

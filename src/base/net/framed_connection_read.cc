@@ -78,8 +78,7 @@ absl::StatusOr<size_t> FramedConnection::Receive(char* to, size_t size) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
     return absl::UnavailableError(fmt::format("the connection broke: {}", strerror(errno)));
   }
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
@@ -106,8 +105,8 @@ absl::Status FramedConnection::Parse(std::string_view bytes) {
     memcpy(&header, bytes.data(), sizeof(header));
     if (header.magic != FrameHeader::kMagic) return Nonsense("no frame begins here");
     if (header.body_bytes > options_.body_bytes_max) {
-      return Nonsense(fmt::format("a frame of {} bytes, {} at most are allowed here", header.body_bytes,
-                                  options_.body_bytes_max));
+      return Nonsense(
+          fmt::format("a frame of {} bytes, {} at most are allowed here", header.body_bytes, options_.body_bytes_max));
     }
     const std::string_view after = bytes.substr(sizeof(header));
     if (header.body_bytes <= kLargeBodyBytes) {
@@ -116,8 +115,7 @@ absl::Status FramedConnection::Parse(std::string_view bytes) {
       bytes = after.substr(header.body_bytes);
       continue;
     }
-    std::shared_ptr<char> memory =
-        handler_->AllocateBody(header.tagged_type & kTypeMax, header.body_bytes);
+    std::shared_ptr<char> memory = handler_->AllocateBody(header.tagged_type & kTypeMax, header.body_bytes);
     if (memory == nullptr) return Nonsense("a body that is not expected");
     const size_t part = std::min<size_t>(after.size(), header.body_bytes);
     memcpy(memory.get(), after.data(), part);

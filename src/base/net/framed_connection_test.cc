@@ -226,9 +226,8 @@ TEST_F(FramedConnectionTest, NonsenseClosesTheConnection) {
   const FrameHeader too_large{FrameHeader::kMagic, 1, uint64_t{1} << 40};
   const FrameHeader missing_fd{FrameHeader::kMagic, 1u << 24 | 1, 0};
   const std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-  for (const std::string& bytes :
-       {http, std::string(reinterpret_cast<const char*>(&too_large), sizeof(FrameHeader)),
-        std::string(reinterpret_cast<const char*>(&missing_fd), sizeof(FrameHeader))}) {
+  for (const std::string& bytes : {http, std::string(reinterpret_cast<const char*>(&too_large), sizeof(FrameHeader)),
+                                   std::string(reinterpret_cast<const char*>(&missing_fd), sizeof(FrameHeader))}) {
     a_ = End();
     UniqueFd peer = OpenHalf();
     ASSERT_EQ(::send(peer.get(), bytes.data(), bytes.size(), 0), ssize_t(bytes.size()));

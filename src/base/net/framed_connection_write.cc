@@ -25,9 +25,7 @@ constexpr size_t kPiecesPerWrite = 64;
 constexpr int kWritesPerTurn = 16;
 }  // namespace
 
-absl::Status FramedConnection::Send(uint32_t type, Payload body) {
-  return Send(type, std::move(body), SendOptions{});
-}
+absl::Status FramedConnection::Send(uint32_t type, Payload body) { return Send(type, std::move(body), SendOptions{}); }
 
 absl::Status FramedConnection::Send(uint32_t type, Payload body, SendOptions&& options) {
   const When when = options.when;
@@ -79,8 +77,7 @@ void FramedConnection::Enqueue(uint32_t type, Payload body, SendOptions& options
 }
 
 void FramedConnection::Append(std::string_view bytes) {
-  if (queue_.empty() || queue_.back().copied.empty() ||
-      queue_.back().copied.size() >= kCopiedSegmentBytes) {
+  if (queue_.empty() || queue_.back().copied.empty() || queue_.back().copied.size() >= kCopiedSegmentBytes) {
     queue_.emplace_back();
   }
   queue_.back().copied.append(bytes);

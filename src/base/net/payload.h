@@ -78,8 +78,7 @@ class ReceivedBytes {
  public:
   ReceivedBytes() = default;
   explicit ReceivedBytes(std::string_view borrowed) : view_(borrowed) {}
-  ReceivedBytes(std::shared_ptr<char> owner, size_t size)
-      : view_(owner.get(), size), owner_(std::move(owner)) {}
+  ReceivedBytes(std::shared_ptr<char> owner, size_t size) : view_(owner.get(), size), owner_(std::move(owner)) {}
   ReceivedBytes(ReceivedBytes&&) = default;
   ReceivedBytes& operator=(ReceivedBytes&&) = default;
 

@@ -150,8 +150,7 @@ absl::Status FakeSession::Disassemble(ArrayId array, absl::Span<const ArrayId> r
     auto shape = ShardShape(whole.spec.sharding, whole.spec.shape, static_cast<int>(i));
     if (!shape.ok()) return BindAll(results, shape.status());
     FakeArray part;
-    part.spec = {*shape, OnDevice(whole.spec.sharding.devices[i], whole.spec.sharding.memory_kind),
-                 whole.spec.layout};
+    part.spec = {*shape, OnDevice(whole.spec.sharding.devices[i], whole.spec.sharding.memory_kind), whole.spec.layout};
     part.shards = {whole.shards[i]};
     RETURN_IF_ERROR(Insert(results[i], std::move(part)));
   }
@@ -215,8 +214,7 @@ absl::Status FakeSession::Remap(absl::Span<const ArrayId> arrays, absl::Span<con
 }
 
 absl::Status FakeSession::Reshard(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                                  uint64_t user_context) {
+                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) {
   RETURN_IF_ERROR(CheckFree(results));
   auto found = FindAll(arrays);
   if (!found.ok()) return BindAll(results, found.status());
@@ -248,8 +246,7 @@ absl::Status FakeSession::Reshard(absl::Span<const ArrayId> arrays, absl::Span<c
 }
 
 absl::Status FakeSession::Bitcast(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                                  uint64_t user_context) {
+                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) {
   RETURN_IF_ERROR(CheckFree(results));
   auto found = FindAll(arrays);
   if (!found.ok()) return BindAll(results, found.status());
@@ -329,8 +326,7 @@ absl::Status FakeSession::Destruct(absl::Span<const ArrayId> arrays) {
   return status;
 }
 
-absl::StatusOr<Layout> FakeSession::DefaultLayout(const Shape& shape, DeviceId device,
-                                                  const std::string& memory_kind) {
+absl::StatusOr<Layout> FakeSession::DefaultLayout(const Shape& shape, DeviceId device, const std::string& memory_kind) {
   return Layout::Default(shape.rank());
 }
 
@@ -365,8 +361,7 @@ absl::StatusOr<std::vector<DeviceId>> FakeSession::ProgramDevices(uint64_t execu
   return devices;
 }
 
-absl::StatusOr<ExecuteReply> FakeSession::Execute(const ExecuteRequest& request,
-                                                  Callback<absl::Status> on_status) {
+absl::StatusOr<ExecuteReply> FakeSession::Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) {
   RETURN_IF_ERROR(CheckFree(request.results));
   auto program = Program(request.executable);
   if (!program.ok()) return BindAll(request.results, program.status());
@@ -374,9 +369,9 @@ absl::StatusOr<ExecuteReply> FakeSession::Execute(const ExecuteRequest& request,
   auto arguments = FindAll(request.arguments);
   if (!arguments.ok()) return BindAll(request.results, arguments.status());
   if (request.arguments.size() != info.parameters.size()) {
-    return BindAll(request.results, absl::InvalidArgumentError(fmt::format(
-                                        "{} takes {} arguments, got {}", info.name, info.parameters.size(),
-                                        request.arguments.size())));
+    return BindAll(request.results,
+                   absl::InvalidArgumentError(fmt::format("{} takes {} arguments, got {}", info.name,
+                                                          info.parameters.size(), request.arguments.size())));
   }
   if (!request.results.empty() && request.results.size() != info.results.size()) {
     return BindAll(request.results, absl::InvalidArgumentError("wrong number of results"));

@@ -42,8 +42,8 @@ class FakeSession final : public Session {
                          uint64_t user_context) override;
   void MakeErrorArray(ArrayId result, const ArraySpec& spec, absl::Status error) override;
   void BindError(ArrayId result, absl::Status error) override;
-  absl::Status Assemble(ArrayId result, const ArraySpec& spec, absl::Span<const ArrayId> parts,
-                        CopySemantics semantics, uint64_t user_context) override;
+  absl::Status Assemble(ArrayId result, const ArraySpec& spec, absl::Span<const ArrayId> parts, CopySemantics semantics,
+                        uint64_t user_context) override;
   absl::Status Disassemble(ArrayId array, absl::Span<const ArrayId> results, CopySemantics semantics,
                            uint64_t user_context) override;
   absl::Status FullyReplicatedShard(ArrayId array, ArrayId result, CopySemantics semantics,
@@ -53,22 +53,18 @@ class FakeSession final : public Session {
                     CopySemantics semantics, uint64_t user_context) override;
   absl::Status Remap(absl::Span<const ArrayId> arrays, absl::Span<const ArraySpec> inputs,
                      absl::Span<const ArrayId> results, absl::Span<const ArraySpec> outputs,
-                     absl::Span<const ShardMapping> mappings, CopySemantics semantics,
-                     uint64_t user_context) override;
+                     absl::Span<const ShardMapping> mappings, CopySemantics semantics, uint64_t user_context) override;
   absl::Status Reshard(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                       absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                       uint64_t user_context) override;
+                       absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) override;
   absl::Status Bitcast(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                       absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                       uint64_t user_context) override;
+                       absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) override;
   void WhenReady(absl::Span<const ArrayId> arrays, Callback<absl::Status> done) override;
   void Read(ArrayId array, std::optional<std::vector<int64_t>> byte_strides,
             Callback<absl::StatusOr<std::vector<HostBuffer::Chunk>>> done) override;
   absl::StatusOr<bool> IsDeleted(ArrayId array) override;
   absl::Status Delete(absl::Span<const ArrayId> arrays) override;
   absl::Status Destruct(absl::Span<const ArrayId> arrays) override;
-  absl::StatusOr<Layout> DefaultLayout(const Shape& shape, DeviceId device,
-                                       const std::string& memory_kind) override;
+  absl::StatusOr<Layout> DefaultLayout(const Shape& shape, DeviceId device, const std::string& memory_kind) override;
   void Compile(std::string module, std::string options, uint64_t user_context,
                Callback<absl::StatusOr<CompileReply>> done) override;
   absl::StatusOr<std::shared_ptr<const CompiledProgram>> Program(uint64_t executable) override;
@@ -110,8 +106,7 @@ class FakeController final : public Controller {
   // Not OK: sessions aren't opened.
   absl::Status open_error;
 
-  void OpenSession(const SessionRequest& request,
-                   Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
+  void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
 
  private:
   const int slices_;

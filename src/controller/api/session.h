@@ -63,13 +63,13 @@ struct HostShard {
 };
 
 struct ExecuteRequest {
-  uint64_t executable = 0;              // handle from Compile
+  uint64_t executable = 0;  // handle from Compile
   std::vector<ArrayId> arguments;
   std::vector<ArrayId> results;         // empty on the first call: the controller draws ids >= 2^48
   std::vector<uint32_t> non_donatable;  // parameter indices
   int32_t launch_id = 0;
   uint64_t user_context = 0;
-  bool want_status = false;             // fill_status
+  bool want_status = false;  // fill_status
 };
 struct ExecuteReply {
   std::vector<ArrayId> results;
@@ -91,12 +91,12 @@ struct MemoryDescription {
 };
 struct SessionDescription {
   SessionId id;
-  std::string platform_name;     // "cpu"
+  std::string platform_name;  // "cpu"
   std::string platform_version;
   std::string device_kind;
   uint64_t platform_id = 0;
-  std::vector<VirtualDevice> devices;        // in id order
-  std::vector<std::string> memory_kinds;     // of each device; first is the default
+  std::vector<VirtualDevice> devices;     // in id order
+  std::vector<std::string> memory_kinds;  // of each device; first is the default
   std::vector<MemoryDescription> memories;
   std::map<std::string, std::string> attributes;
 };
@@ -163,8 +163,8 @@ class Session {
   // A dtype of kInvalid in `spec` stands for that of the parts.
   virtual absl::Status Assemble(ArrayId result, const ArraySpec& spec, absl::Span<const ArrayId> parts,
                                 CopySemantics semantics, uint64_t user_context) = 0;
-  virtual absl::Status Disassemble(ArrayId array, absl::Span<const ArrayId> results,
-                                   CopySemantics semantics, uint64_t user_context) = 0;
+  virtual absl::Status Disassemble(ArrayId array, absl::Span<const ArrayId> results, CopySemantics semantics,
+                                   uint64_t user_context) = 0;
   virtual absl::Status FullyReplicatedShard(ArrayId array, ArrayId result, CopySemantics semantics,
                                             uint64_t user_context) = 0;
   // Same shards on other devices (`devices` empty: the same) and / or in another memory kind.
@@ -176,12 +176,10 @@ class Session {
                              absl::Span<const ShardMapping> mappings, CopySemantics semantics,
                              uint64_t user_context) = 0;
   virtual absl::Status Reshard(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                               absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                               uint64_t user_context) = 0;
+                               absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) = 0;
   // Same bytes seen as another dtype / shape, shard by shard.
   virtual absl::Status Bitcast(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                               absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                               uint64_t user_context) = 0;
+                               absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) = 0;
   virtual void WhenReady(absl::Span<const ArrayId> arrays, Callback<absl::Status> done) = 0;
   // The array's only (or, fully replicated, first) shard as dense row-major or strided bytes. Strides that
   // would spread it over several times its size are InvalidArgument. Strings: a serialised
@@ -192,8 +190,7 @@ class Session {
   // Delete frees the buffers, the id stays known as deleted; Destruct forgets the id too.
   virtual absl::Status Delete(absl::Span<const ArrayId> arrays) = 0;
   virtual absl::Status Destruct(absl::Span<const ArrayId> arrays) = 0;
-  virtual absl::StatusOr<Layout> DefaultLayout(const Shape& shape, DeviceId device,
-                                               const std::string& memory_kind) = 0;
+  virtual absl::StatusOr<Layout> DefaultLayout(const Shape& shape, DeviceId device, const std::string& memory_kind) = 0;
 
   // ---- programs
   // `module`: StableHLO bytes as sent by the client. `options`: serialised xla.CompileOptionsProto.
@@ -204,8 +201,7 @@ class Session {
   // Device order by rank of the executable.
   virtual absl::StatusOr<std::vector<DeviceId>> ProgramDevices(uint64_t executable) = 0;
   // `on_status` (only with want_status) gets the launch's end.
-  virtual absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request,
-                                               Callback<absl::Status> on_status) = 0;
+  virtual absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) = 0;
   virtual absl::Status DestructExecutable(uint64_t executable) = 0;
 
   // Launches sent and not yet ended; the door stops reading a client's stream while this is above its bound.
@@ -227,8 +223,7 @@ class Controller {
   virtual ~Controller() = default;
   // May wait for a lease; `done` runs on any thread. A session opens before its workers are in if its slice
   // types are known.
-  virtual void OpenSession(const SessionRequest& request,
-                           Callback<absl::StatusOr<std::unique_ptr<Session>>> done) = 0;
+  virtual void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) = 0;
 };
 
 }  // namespace switchtower

@@ -22,8 +22,8 @@ using ArrayInfoPtr = std::shared_ptr<const ArrayInfo>;
 // No state per shard: values and errors live in the workers' stores. What is here makes the whole array an
 // error (a request that failed before anything was sent) or tells whether a lost worker took a shard along.
 struct LogicalArray {
-  ArrayInfoPtr info;         // null only with an error
-  uint64_t user_context = 0; // of the request that made it
+  ArrayInfoPtr info;          // null only with an error
+  uint64_t user_context = 0;  // of the request that made it
   LossLedger::Stamp stamp = 0;
   absl::Status error;
   bool deleted = false;

@@ -55,9 +55,9 @@ absl::StatusOr<LogicalArray*> ArrayTable::Existing(ArrayId id) {
     return absl::InvalidArgumentError(fmt::format("array handle {} isn't known", id.value));
   }
   if (array->deleted) {
-    return absl::InvalidArgumentError(fmt::format(
-        "Array has been {}{}.", array->deleted_by,
-        array->info == nullptr ? "" : fmt::format(" with shape={}", array->info->spec.shape.ToString())));
+    return absl::InvalidArgumentError(
+        fmt::format("Array has been {}{}.", array->deleted_by,
+                    array->info == nullptr ? "" : fmt::format(" with shape={}", array->info->spec.shape.ToString())));
   }
   if (!array->error.ok()) return array->error;
   return array;

@@ -12,7 +12,8 @@ using ::testing::HasSubstr;
 
 class ArrayTableTest : public ::testing::Test {
  protected:
-  ArrayTableTest() : losses(std::make_shared<LossLedger>()), table(losses), devices(TwoHosts(), {"device", "pinned_host"}) {}
+  ArrayTableTest()
+      : losses(std::make_shared<LossLedger>()), table(losses), devices(TwoHosts(), {"device", "pinned_host"}) {}
 
   static std::vector<SeatedSlice> TwoHosts() {
     SeatedSlice slice;
@@ -59,9 +60,9 @@ TEST_F(ArrayTableTest, ALostSeatTakesOlderArraysAlong) {
   EXPECT_EQ(lost.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(lost.message()), HasSubstr("slice s0 host 1: worker lost: killed"));
   EXPECT_EQ(*lost.GetPayload(kUserContextPayload), "77");
-  EXPECT_TRUE(table.Live(ArrayId{2}).ok());               // no shard there
-  EXPECT_TRUE(table.LiveOn(ArrayId{1}, {0}).ok());        // S-7: the healthy shard
-  EXPECT_FALSE(losses->Check({1}, losses->now()).ok());   // still down
+  EXPECT_TRUE(table.Live(ArrayId{2}).ok());              // no shard there
+  EXPECT_TRUE(table.LiveOn(ArrayId{1}, {0}).ok());       // S-7: the healthy shard
+  EXPECT_FALSE(losses->Check({1}, losses->now()).ok());  // still down
   losses->Returned(1);
   EXPECT_TRUE(losses->Check({1}, losses->now()).ok());
   ASSERT_TRUE(table.Bind(ArrayId{4}, Info({{2}}), losses->now(), 0).ok());

@@ -49,8 +49,8 @@ std::vector<MemoryDescription> DeviceTable::Memories() const {
   const int32_t kinds = static_cast<int32_t>(memory_kinds_.size());
   for (const VirtualDevice& device : devices_) {
     for (int32_t k = 0; k < kinds; ++k) {
-      memories.push_back(MemoryDescription{static_cast<int32_t>(device.id.value) * kinds + k, memory_kinds_[k], k,
-                                           device.id});
+      memories.push_back(
+          MemoryDescription{static_cast<int32_t>(device.id.value) * kinds + k, memory_kinds_[k], k, device.id});
     }
   }
   return memories;
@@ -112,8 +112,8 @@ absl::StatusOr<ArrayInfoPtr> DeviceTable::Describe(const ArraySpec& spec) {
     std::vector<int64_t> order = spec.layout->minor_to_major;
     std::sort(order.begin(), order.end());
     if (order != AscendingDims(spec.shape.rank())) {
-      return absl::InvalidArgumentError(fmt::format("layout {} doesn't fit shape {}", spec.layout->ToString(),
-                                                    spec.shape.ToString()));
+      return absl::InvalidArgumentError(
+          fmt::format("layout {} doesn't fit shape {}", spec.layout->ToString(), spec.shape.ToString()));
     }
   }
   ASSIGN_OR_RETURN(DeviceListPtr devices, Intern(spec.sharding.devices));

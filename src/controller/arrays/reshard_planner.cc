@@ -79,14 +79,12 @@ absl::StatusOr<std::vector<ReshardPiece>> PlanReshard(absl::Span<const ShardPlac
       if (volume == 0) continue;
       covered += volume;
       for (size_t destination : wanted.members) {
-        const size_t source = *std::min_element(
-            held.members.begin(), held.members.end(), [&](size_t a, size_t b) {
-              return std::make_tuple(Distance(sources[a], destinations[destination]), sent[a], a) <
-                     std::make_tuple(Distance(sources[b], destinations[destination]), sent[b], b);
-            });
+        const size_t source = *std::min_element(held.members.begin(), held.members.end(), [&](size_t a, size_t b) {
+          return std::make_tuple(Distance(sources[a], destinations[destination]), sent[a], a) <
+                 std::make_tuple(Distance(sources[b], destinations[destination]), sent[b], b);
+        });
         if (sources[source].place != destinations[destination].place) sent[source] += volume;
-        pieces.push_back(
-            ReshardPiece{source, destination, Inside(both, held.box), Inside(both, wanted.box)});
+        pieces.push_back(ReshardPiece{source, destination, Inside(both, held.box), Inside(both, wanted.box)});
       }
     }
     if (covered != Volume(wanted.box)) {

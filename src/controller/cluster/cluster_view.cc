@@ -14,8 +14,7 @@ constexpr int kAttemptsMax = 5;
 }  // namespace
 
 ClusterView::ClusterView(WorkerConnector& connector, std::function<void(WorkerId)> unreachable,
-                         std::shared_ptr<Poster> poster, std::shared_ptr<LossLedger> losses,
-                         Observer& observer)
+                         std::shared_ptr<Poster> poster, std::shared_ptr<LossLedger> losses, Observer& observer)
     : connector_(connector),
       unreachable_(std::move(unreachable)),
       poster_(std::move(poster)),
@@ -70,8 +69,7 @@ void ClusterView::UpdateSeat(int32_t index, const std::string& name, const Worke
     seat.expected = WorkerInfo{};
     return;
   }
-  if (worker->id == seat.refused ||
-      (seat.link != nullptr && seat.link->info.id == worker->id)) return;
+  if (worker->id == seat.refused || (seat.link != nullptr && seat.link->info.id == worker->id)) return;
   const bool same = seat.expected.id == worker->id;
   seat.expected = *worker;
   if (same && seat.connecting) return;
@@ -94,8 +92,7 @@ void ClusterView::Connect(int32_t index) {
       });
 }
 
-void ClusterView::Connected(int32_t index, WorkerId worker,
-                            absl::StatusOr<std::unique_ptr<WorkerChannel>> channel) {
+void ClusterView::Connected(int32_t index, WorkerId worker, absl::StatusOr<std::unique_ptr<WorkerChannel>> channel) {
   if (closed_) {
     if (channel.ok()) (*channel)->Close();
     return;
@@ -112,17 +109,14 @@ void ClusterView::Connected(int32_t index, WorkerId worker,
   }
   unreachable_(worker);
   if (seat.attempts < kAttemptsMax) {
-    LogInfo("{}: no connection, attempt {}: {}", seat.name, seat.attempts,
-            std::string(channel.status().message()));
+    LogInfo("{}: no connection, attempt {}: {}", seat.name, seat.attempts, std::string(channel.status().message()));
     Connect(index);
     return;
   }
-  LogWarn("{}: given up after {} attempts: {}", seat.name, seat.attempts,
-          std::string(channel.status().message()));
+  LogWarn("{}: given up after {} attempts: {}", seat.name, seat.attempts, std::string(channel.status().message()));
   seat.refused = worker;
   if (!seat.down) {
-    losses_->Lost(index, seat.name,
-                  fmt::format("it can't be reached: {}", std::string(channel.status().message())));
+    losses_->Lost(index, seat.name, fmt::format("it can't be reached: {}", std::string(channel.status().message())));
   }
   seat.down = true;
   observer_.OnSeatDown();
@@ -141,22 +135,23 @@ void ClusterView::Admit(int32_t index, std::unique_ptr<WorkerChannel> channel) {
   losses_->Returned(index);
   ++binding_version_;
   std::weak_ptr<WorkerLink> weak = link;
-  link->channel->Start(WorkerChannel::Handlers{
-      [this, poster = poster_, weak](WorkerEvent event) {
-        poster->Post([this, weak, event = std::move(event)]() mutable {
-          WorkerLinkPtr link = weak.lock();
-          if (link != nullptr && link->open) observer_.OnEvent(link, std::move(event));
-        });
-      },
-      [this, poster = poster_, weak, index](absl::Status why) {
-        poster->Post([this, weak, index, why = std::move(why)] {
-          WorkerLinkPtr link = weak.lock();
-          if (link == nullptr || !link->open || closed_) return;
-          unreachable_(link->info.id);
-          Lose(index, why.ok() ? "its connection ended" : std::string(why.message()));
-          Reconnect(index, link->info.id);
-        });
-      }});
+  link->channel->Start(WorkerChannel::Handlers{[this, poster = poster_, weak](WorkerEvent event) {
+                                                 poster->Post([this, weak, event = std::move(event)]() mutable {
+                                                   WorkerLinkPtr link = weak.lock();
+                                                   if (link != nullptr && link->open)
+                                                     observer_.OnEvent(link, std::move(event));
+                                                 });
+                                               },
+                                               [this, poster = poster_, weak, index](absl::Status why) {
+                                                 poster->Post([this, weak, index, why = std::move(why)] {
+                                                   WorkerLinkPtr link = weak.lock();
+                                                   if (link == nullptr || !link->open || closed_) return;
+                                                   unreachable_(link->info.id);
+                                                   Lose(index,
+                                                        why.ok() ? "its connection ended" : std::string(why.message()));
+                                                   Reconnect(index, link->info.id);
+                                                 });
+                                               }});
   LogInfo("{} is in, worker {:016x}", link->name, link->info.id.value);
   SendPeers();
   observer_.OnWorkerIn(link);
@@ -189,8 +184,7 @@ void ClusterView::Reconnect(int32_t index, WorkerId worker) {
 void ClusterView::SendPeers() {
   SetPeers peers;
   for (const WorkerLinkPtr& link : links()) {
-    peers.peers.push_back(
-        WorkerEndpoint{link->info.id, link->info.host_id, link->info.data_addresses, lease_.secret});
+    peers.peers.push_back(WorkerEndpoint{link->info.id, link->info.host_id, link->info.data_addresses, lease_.secret});
   }
   auto command = std::make_shared<const SharedCommand>(WorkerCommand(std::move(peers)));
   for (const WorkerLinkPtr& link : links()) link->Send(command);

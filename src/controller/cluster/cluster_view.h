@@ -60,8 +60,8 @@ class ClusterView {
   enum class SeatState { kWaiting, kUp, kDown };
 
   // `unreachable` tells the resource manager of a worker that doesn't answer.
-  ClusterView(WorkerConnector& connector, std::function<void(WorkerId)> unreachable,
-              std::shared_ptr<Poster> poster, std::shared_ptr<LossLedger> losses, Observer& observer);
+  ClusterView(WorkerConnector& connector, std::function<void(WorkerId)> unreachable, std::shared_ptr<Poster> poster,
+              std::shared_ptr<LossLedger> losses, Observer& observer);
   ~ClusterView();
 
   void OnLease(SeatedLease lease);
@@ -86,10 +86,10 @@ class ClusterView {
     WorkerLinkPtr link;
     bool occupied_once = false;
     bool down = false;
-    WorkerInfo expected;      // as the lease says; id 0: nobody
-    WorkerId refused;         // an incarnation that was lost or couldn't be reached
+    WorkerInfo expected;  // as the lease says; id 0: nobody
+    WorkerId refused;     // an incarnation that was lost or couldn't be reached
     bool connecting = false;
-    int attempts = 0;         // connections to `expected`, good ones too
+    int attempts = 0;  // connections to `expected`, good ones too
   };
   void UpdateSeat(int32_t index, const std::string& name, const WorkerInfo* worker);
   void Connect(int32_t index);

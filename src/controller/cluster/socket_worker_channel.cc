@@ -35,8 +35,7 @@ class ChannelCore : public FramedConnection::Handler {
     timer_ = loop_.RunAfter(timeout, [weak = std::weak_ptr<ChannelCore>(self)] {
       if (auto core = weak.lock()) core->HelloDone(absl::DeadlineExceededError("it doesn't answer the hello"));
     });
-    absl::Status sent =
-        connection_->Send(static_cast<uint32_t>(WorkerFrame::kHello), Payload(EncodeHello(hello)));
+    absl::Status sent = connection_->Send(static_cast<uint32_t>(WorkerFrame::kHello), Payload(EncodeHello(hello)));
     if (!sent.ok()) HelloDone(std::move(sent));
   }
 
@@ -45,11 +44,10 @@ class ChannelCore : public FramedConnection::Handler {
       HelloDone(CheckReply(frame));
       return;
     }
-    absl::StatusOr<WorkerEvent> event =
-        frame.type == static_cast<uint32_t>(WorkerFrame::kEvent)
-            ? DecodeEvent(frame.body.view())
-            : absl::StatusOr<WorkerEvent>(
-                  absl::InvalidArgumentError(fmt::format("frame of unknown type {}", frame.type)));
+    absl::StatusOr<WorkerEvent> event = frame.type == static_cast<uint32_t>(WorkerFrame::kEvent)
+                                            ? DecodeEvent(frame.body.view())
+                                            : absl::StatusOr<WorkerEvent>(absl::InvalidArgumentError(
+                                                  fmt::format("frame of unknown type {}", frame.type)));
     if (!event.ok()) {
       connection_->Close(event.status());
       return;
@@ -104,9 +102,7 @@ class ChannelCore : public FramedConnection::Handler {
     waiting_.push_back(std::move(body));
   }
 
-  size_t queued_bytes() const {
-    return connection_->queued_bytes() + waiting_bytes_.load(std::memory_order_relaxed);
-  }
+  size_t queued_bytes() const { return connection_->queued_bytes() + waiting_bytes_.load(std::memory_order_relaxed); }
   void Close() { connection_->Close(); }
 
  private:
@@ -114,8 +110,8 @@ class ChannelCore : public FramedConnection::Handler {
   bool SendNow(Payload body) REQUIRES(mutex_) {
     FramedConnection::SendOptions options;
     options.when = FramedConnection::When::kSoon;
-    absl::Status sent = connection_->Send(static_cast<uint32_t>(WorkerFrame::kCommand), std::move(body),
-                                          std::move(options));
+    absl::Status sent =
+        connection_->Send(static_cast<uint32_t>(WorkerFrame::kCommand), std::move(body), std::move(options));
     return sent.code() != absl::StatusCode::kResourceExhausted;
   }
 
@@ -212,16 +208,16 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     hello.lease_secret = request_.secret;
     hello.home_epoch = request_.home_epoch;
     hello.controller = options_.controller;
-    auto core = std::make_shared<ChannelCore>(
-        *options_.loop, request_.worker.id, [self = shared_from_this(), text](absl::Status status) {
-          auto core = std::exchange(self->core_, nullptr);
-          if (status.ok()) {
-            self->done_(std::make_unique<SocketWorkerChannel>(std::move(core)));
-          } else {
-            self->Note(text, status);
-            self->TryNext();
-          }
-        });
+    auto core = std::make_shared<ChannelCore>(*options_.loop, request_.worker.id,
+                                              [self = shared_from_this(), text](absl::Status status) {
+                                                auto core = std::exchange(self->core_, nullptr);
+                                                if (status.ok()) {
+                                                  self->done_(std::make_unique<SocketWorkerChannel>(std::move(core)));
+                                                } else {
+                                                  self->Note(text, status);
+                                                  self->TryNext();
+                                                }
+                                              });
     core_ = core;
     core->Open(std::move(socket), hello, options_.timeout, core);
   }
@@ -231,9 +227,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
   void Fail() {
     if (problems_.empty()) problems_ = "it has no command address";
-    options_.loop->RunAfter(options_.pause_before_failure, [self = shared_from_this()] {
-      self->done_(absl::UnavailableError(self->problems_));
-    });
+    options_.loop->RunAfter(options_.pause_before_failure,
+                            [self = shared_from_this()] { self->done_(absl::UnavailableError(self->problems_)); });
   }
 
   const SocketConnector::Options options_;

@@ -24,7 +24,8 @@ class Peer : public FramedConnection::Handler {
     if (frame.type == static_cast<uint32_t>(WorkerFrame::kHello)) {
       hello.set_value(*DecodeHello(frame.body.view()));
       if (silent) return;
-      connection->Send(static_cast<uint32_t>(WorkerFrame::kHelloReply), Payload(EncodeHelloReply(reply_))).IgnoreError();
+      connection->Send(static_cast<uint32_t>(WorkerFrame::kHelloReply), Payload(EncodeHelloReply(reply_)))
+          .IgnoreError();
       // Before the controller's first command.
       SendEvent(WorkerStats{.launches = 3});
       return;
@@ -77,17 +78,16 @@ class SocketChannelTest : public ::testing::Test {
     });
   }
   absl::StatusOr<std::unique_ptr<WorkerChannel>> Connect(std::vector<std::string> addresses) {
-    SocketConnector connector({client_loop.get(), "cluster", "test", std::chrono::milliseconds(500),
-                               std::chrono::milliseconds(1)});
+    SocketConnector connector(
+        {client_loop.get(), "cluster", "test", std::chrono::milliseconds(500), std::chrono::milliseconds(1)});
     WorkerConnectRequest request;
     request.worker.id = WorkerId{5};
     request.worker.command_addresses = std::move(addresses);
     request.secret = "secret";
     request.home_epoch = 9;
     std::promise<absl::StatusOr<std::unique_ptr<WorkerChannel>>> done;
-    connector.Connect(request, [&](absl::StatusOr<std::unique_ptr<WorkerChannel>> channel) {
-      done.set_value(std::move(channel));
-    });
+    connector.Connect(
+        request, [&](absl::StatusOr<std::unique_ptr<WorkerChannel>> channel) { done.set_value(std::move(channel)); });
     return done.get_future().get();
   }
 

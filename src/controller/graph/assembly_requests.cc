@@ -23,8 +23,8 @@ absl::StatusOr<ArrayInfoPtr> ShardAlone(SessionContext& session, const ArrayInfo
       ArrayInfo{std::move(spec), session.devices.Single(info.devices->places[position])});
 }
 
-absl::Status TakeShard(SessionContext& session, ArrayId array, int position, ArrayId result,
-                       CopySemantics semantics, LossLedger::Stamp stamp, uint64_t user_context) {
+absl::Status TakeShard(SessionContext& session, ArrayId array, int position, ArrayId result, CopySemantics semantics,
+                       LossLedger::Stamp stamp, uint64_t user_context) {
   LogicalArray* known = session.arrays.Find(array);
   const ArrayInfoPtr source = known == nullptr ? nullptr : known->info;
   if (source == nullptr) return session.arrays.Live(array).status();
@@ -81,8 +81,8 @@ absl::Status AssembleArray(SessionContext& session, ArrayId result, const ArrayS
                         shape.ToString(), sharding.devices[i].value, pieces[i].shape.ToString(),
                         pieces[i].place != info->devices->places[i] ? " on another device" : ""));
       }
-      moves.push_back(ShardMove{pieces[i].array, result, pieces[i].place, std::move(shape),
-                                LayoutOf(info->spec), sharding.memory_kind});
+      moves.push_back(ShardMove{pieces[i].array, result, pieces[i].place, std::move(shape), LayoutOf(info->spec),
+                                sharding.memory_kind});
     }
     RETURN_IF_ERROR(session.arrays.Bind(result, std::move(info), stamp, user_context));
     SubmitMoves(session, moves, semantics == CopySemantics::kAlwaysCopy, stamp, user_context);
@@ -96,18 +96,17 @@ absl::Status AssembleArray(SessionContext& session, ArrayId result, const ArrayS
 absl::Status DisassembleArray(SessionContext& session, ArrayId array, absl::Span<const ArrayId> results,
                               CopySemantics semantics, uint64_t user_context) {
   absl::Status usable = session.CheckResults(results);
-  if (const LogicalArray* known = session.arrays.Find(array);
-      usable.ok() && known != nullptr && known->info != nullptr &&
-      known->info->devices->places.size() != results.size()) {
-    usable = absl::InvalidArgumentError(fmt::format("{} results for an array of {} shards", results.size(),
-                                                    known->info->devices->places.size()));
+  if (const LogicalArray* known = session.arrays.Find(array); usable.ok() && known != nullptr &&
+                                                              known->info != nullptr &&
+                                                              known->info->devices->places.size() != results.size()) {
+    usable = absl::InvalidArgumentError(
+        fmt::format("{} results for an array of {} shards", results.size(), known->info->devices->places.size()));
   }
   if (!usable.ok()) return session.BindErrors(results, std::move(usable), user_context);
   const LossLedger::Stamp stamp = session.now();
   absl::Status first;
   for (size_t i = 0; i < results.size(); ++i) {
-    absl::Status status =
-        TakeShard(session, array, static_cast<int>(i), results[i], semantics, stamp, user_context);
+    absl::Status status = TakeShard(session, array, static_cast<int>(i), results[i], semantics, stamp, user_context);
     if (status.ok()) continue;
     status = session.BindErrors({&results[i], 1}, std::move(status), user_context);
     if (first.ok()) first = std::move(status);
@@ -123,8 +122,8 @@ absl::Status FirstShard(SessionContext& session, ArrayId array, ArrayId result, 
   const LogicalArray* known = session.arrays.Find(array);
   if (known != nullptr && known->info != nullptr && known->info->spec.sharding.num_shards() > 1 &&
       !known->info->spec.sharding.IsFullyReplicated()) {
-    status = absl::InvalidArgumentError(
-        fmt::format("array {} isn't fully replicated", known->info->spec.shape.ToString()));
+    status =
+        absl::InvalidArgumentError(fmt::format("array {} isn't fully replicated", known->info->spec.shape.ToString()));
   } else {
     status = TakeShard(session, array, 0, result, semantics, session.now(), user_context);
   }
@@ -133,10 +132,9 @@ absl::Status FirstShard(SessionContext& session, ArrayId array, ArrayId result, 
   return absl::OkStatus();
 }
 
-absl::Status RemapArrays(SessionContext& session, absl::Span<const ArrayId> arrays,
-                         absl::Span<const ArraySpec> inputs, absl::Span<const ArrayId> results,
-                         absl::Span<const ArraySpec> outputs, absl::Span<const ShardMapping> mappings,
-                         CopySemantics semantics, uint64_t user_context) {
+absl::Status RemapArrays(SessionContext& session, absl::Span<const ArrayId> arrays, absl::Span<const ArraySpec> inputs,
+                         absl::Span<const ArrayId> results, absl::Span<const ArraySpec> outputs,
+                         absl::Span<const ShardMapping> mappings, CopySemantics semantics, uint64_t user_context) {
   const auto make = [&]() -> absl::Status {
     RETURN_IF_ERROR(session.CheckResults(results));
     if (results.size() != outputs.size() || arrays.size() != inputs.size()) {
@@ -148,8 +146,7 @@ absl::Status RemapArrays(SessionContext& session, absl::Span<const ArrayId> arra
       ASSIGN_OR_RETURN(LogicalArray * array, session.arrays.Live(arrays[i]));
       if (array->info->spec.shape != inputs[i].shape) {
         return absl::InvalidArgumentError(fmt::format("input {} of the remap is {}, the plan says {}", i,
-                                                      array->info->spec.shape.ToString(),
-                                                      inputs[i].shape.ToString()));
+                                                      array->info->spec.shape.ToString(), inputs[i].shape.ToString()));
       }
       from.push_back(array->info);
     }
@@ -167,25 +164,23 @@ absl::Status RemapArrays(SessionContext& session, absl::Span<const ArrayId> arra
       }
       const ArrayInfo& source = *from[mapping.in];
       const ArrayInfo& target = *to[mapping.out];
-      if (mapping.from_shard < 0 || mapping.from_shard >= source.spec.sharding.num_shards() ||
-          mapping.to_shard < 0 || mapping.to_shard >= target.spec.sharding.num_shards() ||
-          covered[mapping.out][mapping.to_shard]) {
-        return absl::InvalidArgumentError(fmt::format(
-            "mapping of shard {} to shard {} is out of range or fills a shard twice", mapping.from_shard,
-            mapping.to_shard));
+      if (mapping.from_shard < 0 || mapping.from_shard >= source.spec.sharding.num_shards() || mapping.to_shard < 0 ||
+          mapping.to_shard >= target.spec.sharding.num_shards() || covered[mapping.out][mapping.to_shard]) {
+        return absl::InvalidArgumentError(
+            fmt::format("mapping of shard {} to shard {} is out of range or fills a shard twice", mapping.from_shard,
+                        mapping.to_shard));
       }
       covered[mapping.out][mapping.to_shard] = true;
       ASSIGN_OR_RETURN(Shape have, ShardShape(source.spec.sharding, source.spec.shape, mapping.from_shard));
       ASSIGN_OR_RETURN(Shape want, ShardShape(target.spec.sharding, target.spec.shape, mapping.to_shard));
       const Place& place = target.devices->places[mapping.to_shard];
       if (have != want || source.devices->places[mapping.from_shard] != place) {
-        return absl::InvalidArgumentError(
-            fmt::format("a remap can't turn shard {} {} into {}{}", mapping.from_shard, have.ToString(),
-                        want.ToString(),
-                        source.devices->places[mapping.from_shard] != place ? " on another device" : ""));
+        return absl::InvalidArgumentError(fmt::format(
+            "a remap can't turn shard {} {} into {}{}", mapping.from_shard, have.ToString(), want.ToString(),
+            source.devices->places[mapping.from_shard] != place ? " on another device" : ""));
       }
-      moves.push_back(ShardMove{arrays[mapping.in], results[mapping.out], place, std::move(want),
-                                LayoutOf(target.spec), target.spec.sharding.memory_kind});
+      moves.push_back(ShardMove{arrays[mapping.in], results[mapping.out], place, std::move(want), LayoutOf(target.spec),
+                                target.spec.sharding.memory_kind});
     }
     for (const std::vector<bool>& shards : covered) {
       for (bool filled : shards) {

@@ -44,8 +44,8 @@ absl::Status Bitcast(SessionContext& session, ArrayId from, ArrayId to, const Ar
     ASSIGN_OR_RETURN(Shape have, ShardShape(source->spec.sharding, source->spec.shape, i));
     ASSIGN_OR_RETURN(Shape want, ShardShape(target->spec.sharding, target->spec.shape, i));
     if (have.host_bytes() != want.host_bytes()) {
-      return absl::InvalidArgumentError(fmt::format("shard {} of {} bytes can't be seen as {} bytes", i,
-                                                    have.host_bytes(), want.host_bytes()));
+      return absl::InvalidArgumentError(
+          fmt::format("shard {} of {} bytes can't be seen as {} bytes", i, have.host_bytes(), want.host_bytes()));
     }
     auto pipe = std::make_shared<PipeBuffer>();
     const Place& place = source->devices->places[i];
@@ -63,9 +63,8 @@ absl::Status Bitcast(SessionContext& session, ArrayId from, ArrayId to, const Ar
 
 }  // namespace
 
-absl::Status BitcastArrays(SessionContext& session, absl::Span<const ArrayId> arrays,
-                           absl::Span<const ArrayId> results, absl::Span<const ArraySpec> outputs,
-                           CopySemantics semantics, uint64_t user_context) {
+absl::Status BitcastArrays(SessionContext& session, absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
+                           absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) {
   absl::Status usable = arrays.size() == results.size() && arrays.size() == outputs.size()
                             ? session.CheckResults(results)
                             : absl::InvalidArgumentError("a bitcast names a result and a type for each array");

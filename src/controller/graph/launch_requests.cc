@@ -27,8 +27,7 @@ std::vector<uint32_t> DonatedArguments(SessionContext& session, const ExecuteReq
   }
   for (int32_t parameter : info.donatable_parameters) {
     const auto index = static_cast<uint32_t>(parameter);
-    if (std::find(request.non_donatable.begin(), request.non_donatable.end(), index) !=
-        request.non_donatable.end()) {
+    if (std::find(request.non_donatable.begin(), request.non_donatable.end(), index) != request.non_donatable.end()) {
       continue;
     }
     if (session.arrays.Find(request.arguments[index])->mark == once) donated.push_back(index);
@@ -36,8 +35,7 @@ std::vector<uint32_t> DonatedArguments(SessionContext& session, const ExecuteReq
   return donated;
 }
 
-absl::Status CheckArguments(SessionContext& session, ExecutableTable::Entry& entry,
-                            const ExecuteRequest& request) {
+absl::Status CheckArguments(SessionContext& session, ExecutableTable::Entry& entry, const ExecuteRequest& request) {
   const ProgramInfo& info = entry.placed().program->info;
   if (request.arguments.size() != info.parameters.size()) {
     return absl::InvalidArgumentError(fmt::format("{} takes {} arguments, {} were given", info.name,
@@ -49,16 +47,16 @@ absl::Status CheckArguments(SessionContext& session, ExecutableTable::Entry& ent
   }
   for (uint32_t index : request.non_donatable) {
     if (index >= request.arguments.size()) {
-      return absl::InvalidArgumentError(fmt::format("argument {} of {} isn't to be donated, but there is none",
-                                                    index, info.name));
+      return absl::InvalidArgumentError(
+          fmt::format("argument {} of {} isn't to be donated, but there is none", index, info.name));
     }
   }
   return absl::OkStatus();
 }
 
 // All or none.
-absl::Status BindResults(SessionContext& session, const std::vector<ArrayId>& results,
-                         const PlacedProgram& placed, LossLedger::Stamp stamp, uint64_t user_context) {
+absl::Status BindResults(SessionContext& session, const std::vector<ArrayId>& results, const PlacedProgram& placed,
+                         LossLedger::Stamp stamp, uint64_t user_context) {
   for (size_t i = 0; i < results.size(); ++i) {
     absl::Status status = session.arrays.Bind(results[i], placed.results[i], stamp, user_context);
     if (status.ok()) continue;
@@ -83,9 +81,8 @@ absl::StatusOr<ExecuteReply> CheckAndLaunch(SessionContext& session, const Execu
       reply.specs.push_back(info->spec);
     }
   } else if (request.results.size() != placed.results.size()) {
-    return absl::InvalidArgumentError(fmt::format("{} has {} results, {} handles were given",
-                                                  placed.program->info.name, placed.results.size(),
-                                                  request.results.size()));
+    return absl::InvalidArgumentError(fmt::format("{} has {} results, {} handles were given", placed.program->info.name,
+                                                  placed.results.size(), request.results.size()));
   } else {
     reply.results = request.results;
   }

@@ -53,8 +53,7 @@ absl::StatusOr<PutOp> BuildPut(ArrayId result, const ArrayInfo& info, std::vecto
 
 }  // namespace
 
-absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape,
-                                        const std::optional<std::vector<int64_t>>& byte_strides) {
+absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape, const std::optional<std::vector<int64_t>>& byte_strides) {
   if (shape.dtype == DType::kString) return -1;
   if (!byte_strides.has_value()) return shape.host_bytes();
   if (byte_strides->size() != shape.dims.size()) {
@@ -68,8 +67,7 @@ absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape,
     int64_t extent = 0;
     if (stride < 0 || __builtin_mul_overflow(stride, shape.dims[d] - 1, &extent) ||
         __builtin_add_overflow(bytes, extent, &bytes)) {
-      return absl::InvalidArgumentError(
-          fmt::format("byte stride {} of dimension {} can't be used", stride, d));
+      return absl::InvalidArgumentError(fmt::format("byte stride {} of dimension {} can't be used", stride, d));
     }
   }
   return bytes;

@@ -17,7 +17,6 @@ absl::Status MakeArrayFromHost(SessionContext& session, ArrayId result, const Ar
 
 // Bytes that a host buffer of this shape has: dense, or the minimal strided region. -1 for strings, whose
 // encoding has any length.
-absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape,
-                                        const std::optional<std::vector<int64_t>>& byte_strides);
+absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape, const std::optional<std::vector<int64_t>>& byte_strides);
 
 }  // namespace switchtower

@@ -7,8 +7,7 @@
 
 namespace switchtower {
 
-absl::Status SessionContext::BindErrors(absl::Span<const ArrayId> results, absl::Status error,
-                                        uint64_t user_context) {
+absl::Status SessionContext::BindErrors(absl::Span<const ArrayId> results, absl::Status error, uint64_t user_context) {
   error = WithUserContext(std::move(error), user_context);
   for (ArrayId result : results) {
     // A handle that is in use keeps what it has.

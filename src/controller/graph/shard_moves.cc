@@ -36,8 +36,8 @@ bool IsConcrete(const ArrayInfo& info) { return info.spec.sharding.kind == Shard
 
 Layout LayoutOf(const ArraySpec& spec) { return spec.layout.value_or(Layout::Default(spec.shape.rank())); }
 
-void SubmitMoves(SessionContext& session, const std::vector<ShardMove>& moves, bool copy,
-                 LossLedger::Stamp stamp, uint64_t user_context) {
+void SubmitMoves(SessionContext& session, const std::vector<ShardMove>& moves, bool copy, LossLedger::Stamp stamp,
+                 uint64_t user_context) {
   if (moves.empty()) return;
   if (!copy) {
     BindOp bind;
@@ -93,14 +93,13 @@ absl::StatusOr<TransferOp> PlanTransfer(const DeviceTable& devices, ArrayId from
     for (int i = 0; i < count; ++i) {
       ASSIGN_OR_RETURN(Shape shape, ShardShape(from_info.spec.sharding, from_info.spec.shape, i));
       if (shape != transfer.destinations[i].shard_shape) {
-        return absl::UnimplementedError(fmt::format("shard {} would change its shape from {} to {}, but the "
-                                                    "sharding doesn't say where it lies in the array",
-                                                    i, shape.ToString(),
-                                                    transfer.destinations[i].shard_shape.ToString()));
+        return absl::UnimplementedError(
+            fmt::format("shard {} would change its shape from {} to {}, but the "
+                        "sharding doesn't say where it lies in the array",
+                        i, shape.ToString(), transfer.destinations[i].shard_shape.ToString()));
       }
       if (shape.elements() == 0) continue;
-      transfer.pieces.push_back(
-          {from_info.devices->places[i], to_info.devices->places[i], Whole(shape), Whole(shape)});
+      transfer.pieces.push_back({from_info.devices->places[i], to_info.devices->places[i], Whole(shape), Whole(shape)});
     }
   } else {
     ASSIGN_OR_RETURN(std::vector<ShardPlace> sources, ShardPlaces(devices, from_info));

@@ -24,8 +24,8 @@ struct ShardMove {
 
 // `copy`: the new array must not share the old one's buffers. Sends one command for all moves, or one
 // transfer for each pair of arrays.
-void SubmitMoves(SessionContext& session, const std::vector<ShardMove>& moves, bool copy,
-                 LossLedger::Stamp stamp, uint64_t user_context);
+void SubmitMoves(SessionContext& session, const std::vector<ShardMove>& moves, bool copy, LossLedger::Stamp stamp,
+                 uint64_t user_context);
 
 // `to` is the same array as `from` in another sharding or memory: any bytes may go anywhere.
 absl::StatusOr<TransferOp> PlanTransfer(const DeviceTable& devices, ArrayId from, const ArrayInfo& from_info,

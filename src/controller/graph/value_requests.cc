@@ -53,11 +53,9 @@ void ReadArray(SessionContext& session, ArrayId id, std::optional<std::vector<in
     ASSIGN_OR_RETURN(LogicalArray * array, session.arrays.LiveOn(id, seats));
     const ArrayInfo& info = *array->info;
     const Sharding& sharding = info.spec.sharding;
-    if (sharding.num_shards() > 1 && !sharding.IsFullyReplicated() &&
-        sharding.kind != Sharding::Kind::kMaximal) {
-      return absl::InvalidArgumentError(
-          fmt::format("an array of {} shards ({}) can't be read as one", sharding.num_shards(),
-                      info.spec.shape.ToString()));
+    if (sharding.num_shards() > 1 && !sharding.IsFullyReplicated() && sharding.kind != Sharding::Kind::kMaximal) {
+      return absl::InvalidArgumentError(fmt::format("an array of {} shards ({}) can't be read as one",
+                                                    sharding.num_shards(), info.spec.shape.ToString()));
     }
     if (byte_strides.has_value()) {
       ASSIGN_OR_RETURN(const int64_t bytes, HostBufferBytes(info.spec.shape, byte_strides));

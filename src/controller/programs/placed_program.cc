@@ -72,8 +72,8 @@ absl::StatusOr<PlacedProgramPtr> PlaceProgram(std::shared_ptr<const CompiledProg
                                               DeviceTable& devices, ClientCallServer* calls) {
   const ProgramInfo& info = program->info;
   if (info.num_partitions != static_cast<int32_t>(device_ids.size())) {
-    return absl::InvalidArgumentError(fmt::format("{} has {} partitions, but {} devices were assigned to it",
-                                                  info.name, info.num_partitions, device_ids.size()));
+    return absl::InvalidArgumentError(fmt::format("{} has {} partitions, but {} devices were assigned to it", info.name,
+                                                  info.num_partitions, device_ids.size()));
   }
   auto placed = std::make_shared<PlacedProgram>();
   ASSIGN_OR_RETURN(placed->devices, devices.Intern(device_ids));

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/arrays/array_info.h"
 #include "controller/api/session.h"
+#include "controller/arrays/array_info.h"
 #include "controller/arrays/device_table.h"
 #include "types/device.h"
 #include "types/program.h"
@@ -22,11 +22,11 @@ namespace switchtower {
 struct PlacedProgram {
   std::shared_ptr<const CompiledProgram> program;
   DeviceType compiled_for;
-  std::vector<DeviceId> device_ids;    // by rank
-  DeviceListPtr devices;               // the same as places
-  std::vector<ArrayInfoPtr> results;   // never change: the client caches them
-  std::vector<int64_t> result_bytes;   // of each result, on each device
-  std::shared_ptr<const void> calls;   // ClientCallServer::Hold; null if it calls nobody
+  std::vector<DeviceId> device_ids;   // by rank
+  DeviceListPtr devices;              // the same as places
+  std::vector<ArrayInfoPtr> results;  // never change: the client caches them
+  std::vector<int64_t> result_bytes;  // of each result, on each device
+  std::shared_ptr<const void> calls;  // ClientCallServer::Hold; null if it calls nobody
 };
 using PlacedProgramPtr = std::shared_ptr<const PlacedProgram>;
 

@@ -14,10 +14,10 @@ absl::Status CheckType(const WorkerLink& link, const PlacedProgram& placed) {
       have.instruction_set == want.instruction_set) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "{} was compiled for {} ({}, {}), but {} has {} ({}, {}); compile it again in a new session",
-      placed.program->info.name, want.device_kind, want.platform, want.instruction_set, link.name,
-      have.device_kind, have.platform, have.instruction_set));
+  return absl::FailedPreconditionError(
+      fmt::format("{} was compiled for {} ({}, {}), but {} has {} ({}, {}); compile it again in a new session",
+                  placed.program->info.name, want.device_kind, want.platform, want.instruction_set, link.name,
+                  have.device_kind, have.platform, have.instruction_set));
 }
 
 }  // namespace

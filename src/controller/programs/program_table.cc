@@ -34,8 +34,8 @@ absl::Status ExecutableTable::Entry::CheckInFull(size_t index, const ArrayInfo& 
   // Lists of one session are shared, so that equal lists are one object.
   if (array.devices != placed_->devices) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: argument {} ({}) is on devices [{}], but the program runs on [{}], in this order",
-                    info.name, index, array.spec.shape.ToString(), fmt::join(Numbers(sharding.devices), ","),
+        fmt::format("{}: argument {} ({}) is on devices [{}], but the program runs on [{}], in this order", info.name,
+                    index, array.spec.shape.ToString(), fmt::join(Numbers(sharding.devices), ","),
                     fmt::join(Numbers(placed_->device_ids), ",")));
   }
   const int shards = sharding.kind == Sharding::Kind::kReplicated ? 1 : sharding.num_shards();
@@ -44,8 +44,7 @@ absl::Status ExecutableTable::Entry::CheckInFull(size_t index, const ArrayInfo& 
     if (shard != parameter.shard_shape) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: argument {} ({}) has a shard {} on device {}, but the program takes {} there", info.name, index,
-          array.spec.shape.ToString(), shard.ToString(), sharding.devices[i].value,
-          parameter.shard_shape.ToString()));
+          array.spec.shape.ToString(), shard.ToString(), sharding.devices[i].value, parameter.shard_shape.ToString()));
     }
   }
   return absl::OkStatus();

@@ -44,8 +44,7 @@ AdmissionLedger::ChargePtr AdmissionLedger::Make(SessionId session, const Need& 
 }
 
 AdmissionLedger::Verdict AdmissionLedger::Ask(SessionId session, const std::vector<Need>& needs,
-                                              const std::vector<ArrayId>& donated,
-                                              bool anything_in_flight) const {
+                                              const std::vector<ArrayId>& donated, bool anything_in_flight) const {
   if (!enabled()) return Verdict::kFits;
   absl::flat_hash_map<Place, int64_t> taken_over;
   for (ArrayId array : donated) {
@@ -68,8 +67,7 @@ AdmissionLedger::Verdict AdmissionLedger::Ask(SessionId session, const std::vect
   return anything_in_flight || !deferred_.empty() ? Verdict::kWait : Verdict::kNever;
 }
 
-absl::Status AdmissionLedger::Explain(SessionId session, const std::string& what,
-                                      const std::vector<Need>& needs,
+absl::Status AdmissionLedger::Explain(SessionId session, const std::string& what, const std::vector<Need>& needs,
                                       const std::function<std::string(const Place&)>& name_place) const {
   absl::flat_hash_map<Place, int64_t> wanted;
   for (const Need& need : needs) wanted[need.place] += need.bytes;
@@ -82,10 +80,10 @@ absl::Status AdmissionLedger::Explain(SessionId session, const std::string& what
     }
   }
   const int64_t own = Held(session, worst);
-  return absl::ResourceExhaustedError(fmt::format(
-      "{} needs {} bytes on {}, which has {} of {} bytes free; this session's arrays hold {} bytes, other "
-      "sessions' {} bytes: delete arrays or shard them over more devices",
-      what, wanted[worst], name_place(worst), limit_ - used(worst), limit_, own, used(worst) - own));
+  return absl::ResourceExhaustedError(
+      fmt::format("{} needs {} bytes on {}, which has {} of {} bytes free; this session's arrays hold {} bytes, other "
+                  "sessions' {} bytes: delete arrays or shard them over more devices",
+                  what, wanted[worst], name_place(worst), limit_ - used(worst), limit_, own, used(worst) - own));
 }
 
 AdmissionLedger::Token AdmissionLedger::ChargeWhile(SessionId session, const std::vector<Need>& needs) {

@@ -160,8 +160,8 @@ void Dispatcher::SendTransfer(Op& op, TransferOp& body) {
   transfer.layout = std::move(body.layout);
   transfer.memory_kind = std::move(body.memory_kind);
   for (TransferOp::Piece& piece : body.pieces) {
-    transfer.pieces.push_back({view_.Where(piece.source), view_.Where(piece.destination),
-                               std::move(piece.source_box), std::move(piece.destination_box)});
+    transfer.pieces.push_back({view_.Where(piece.source), view_.Where(piece.destination), std::move(piece.source_box),
+                               std::move(piece.destination_box)});
   }
   std::sort(seats.begin(), seats.end());
   seats.erase(std::unique(seats.begin(), seats.end()), seats.end());

@@ -26,9 +26,8 @@ class HomePort {
     });
   }
   void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server) {
-    poster_->Post([this, session, server = std::move(server)]() mutable {
-      sequencer_.ServeCalls(session, std::move(server));
-    });
+    poster_->Post(
+        [this, session, server = std::move(server)]() mutable { sequencer_.ServeCalls(session, std::move(server)); });
   }
   // Tasks run only while the home lives, and it outlives no port's tasks: `this` is kept by the home.
   void Submit(Op op) {

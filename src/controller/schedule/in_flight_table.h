@@ -26,8 +26,8 @@ struct LaunchRecord {
   uint64_t user_context = 0;
   PlacedProgramPtr program;
   GangPtr gang;
-  int remaining = 0;         // workers that haven't ended it
-  absl::Status error;        // first cause
+  int remaining = 0;   // workers that haven't ended it
+  absl::Status error;  // first cause
   Callback<absl::Status> on_status;
   AdmissionLedger::Token temporaries;
 };

@@ -14,8 +14,8 @@ namespace switchtower {
 // The head of one session's queue; everything that it depends on is sequenced already.
 struct LaunchCandidate {
   SessionId session;
-  uint64_t arrival = 0;       // smaller came earlier
-  uint64_t launches_sent = 0; // by this session so far
+  uint64_t arrival = 0;        // smaller came earlier
+  uint64_t launches_sent = 0;  // by this session so far
 };
 
 class LaunchPolicy {

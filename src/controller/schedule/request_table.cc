@@ -5,9 +5,9 @@
 
 namespace switchtower {
 
-void RequestTable::AwaitReady(
-    SessionId session, const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
-    Callback<absl::Status> done) {
+void RequestTable::AwaitReady(SessionId session,
+                              const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
+                              Callback<absl::Status> done) {
   auto wait = std::make_shared<Wait>();
   wait->done = std::move(done);
   for (const auto& [links, arrays] : groups) wait->remaining += links.size();

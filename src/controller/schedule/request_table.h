@@ -25,7 +25,8 @@ class RequestTable {
   explicit RequestTable(IsKnown is_known) : is_known_(std::move(is_known)) {}
 
   // Answers of several workers become one: `done` gets the error of the earliest group that has one.
-  void AwaitReady(SessionId session, const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
+  void AwaitReady(SessionId session,
+                  const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
                   Callback<absl::Status> done);
   void Read(SessionId session, const WorkerLinkPtr& link, const PhysicalDevice& device, ReadOp op);
 
@@ -45,10 +46,10 @@ class RequestTable {
   struct Pending {
     SessionId session;
     WorkerLinkPtr link;
-    std::shared_ptr<Wait> wait;       // readiness
+    std::shared_ptr<Wait> wait;  // readiness
     size_t group = 0;
-    std::unique_ptr<ReadOp> read;     // or a read
-    absl::Status held;                // an answer that waits for the worker's story of it
+    std::unique_ptr<ReadOp> read;  // or a read
+    absl::Status held;             // an answer that waits for the worker's story of it
   };
   void Answer(Pending pending, const absl::Status& status);
   void Finish(Pending pending, const absl::Status& status);

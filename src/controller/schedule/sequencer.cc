@@ -211,8 +211,7 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     void operator()(const Ready& event) { self.requests_.OnReady(event); }
     void operator()(ReadData& event) { self.requests_.OnReadData(std::move(event)); }
     void operator()(const ProgramLoadFailed& event) {
-      LogWarn("{}: program {} can't be loaded: {}", link->name, event.program.hash,
-              std::string(event.cause.message()));
+      LogWarn("{}: program {} can't be loaded: {}", link->name, event.program.hash, std::string(event.cause.message()));
     }
     void operator()(const WorkerStats& event) { link->stats = event; }
     void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
@@ -236,8 +235,7 @@ void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
   in_flight_.Fail(event.launch, nullptr, event.cause);
 }
 
-void Sequencer::ReadMemory(std::vector<std::pair<DeviceId, Place>> devices,
-                           Callback<std::vector<DeviceMemory>> done) {
+void Sequencer::ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done) {
   memory_.Ask(view_, std::move(devices), admission_.limit(), std::move(done));
 }
 
@@ -328,8 +326,8 @@ HomeSnapshot Sequencer::Snapshot() const {
         {link->info.id, link->name, link->commands_sent, link->channel->queued_bytes(), link->stats});
   }
   for (const auto& [id, session] : sessions_) {
-    home.sessions.push_back({id, session.peer, session.launches_sent, session.flow->in_flight(),
-                             session.queue.size(), session.waits_for});
+    home.sessions.push_back(
+        {id, session.peer, session.launches_sent, session.flow->in_flight(), session.queue.size(), session.waits_for});
   }
   return home;
 }

@@ -45,8 +45,8 @@ class Sequencer : private ClusterView::Observer {
     std::function<void(WorkerId)> unreachable;  // tells the resource manager
     std::shared_ptr<Poster> poster;             // of the home strand
     std::shared_ptr<LossLedger> losses;
-    int64_t device_memory = 0;                  // bytes of each device; 0: not limited
-    std::unique_ptr<LaunchPolicy> policy;       // null: FIFO
+    int64_t device_memory = 0;             // bytes of each device; 0: not limited
+    std::unique_ptr<LaunchPolicy> policy;  // null: FIFO
   };
   explicit Sequencer(Options options);
   ~Sequencer() override;
@@ -71,7 +71,7 @@ class Sequencer : private ClusterView::Observer {
     std::shared_ptr<SessionFlow> flow;
     std::shared_ptr<ClientCallServer> calls;  // null: calls to the client fail
     std::deque<QueuedOp> queue;
-    absl::flat_hash_map<ArrayId, int> queued_uses;  // of arrays, by queued operations
+    absl::flat_hash_map<ArrayId, int> queued_uses;     // of arrays, by queued operations
     absl::flat_hash_map<ProgramId, int64_t> programs;  // executables that name it
     ErrorContexts contexts;
     uint64_t launches_sent = 0;

@@ -90,12 +90,14 @@ TEST_F(ArraysTest, AssemblyAndItsReverseOnlyRename) {
   ASSERT_TRUE(session->Disassemble(ArrayId{1}, parts, CopySemantics::kReuseInput, 0).ok());
   EXPECT_TRUE(Ready({11, 14}).ok());
   EXPECT_EQ(*ReadLater(13).get(), "abcd");
-  ASSERT_TRUE(session->Assemble(ArrayId{20}, TiledSpec({8, 4}, {0, 1, 2, 3}), parts, CopySemantics::kReuseInput, 0).ok());
+  ASSERT_TRUE(
+      session->Assemble(ArrayId{20}, TiledSpec({8, 4}, {0, 1, 2, 3}), parts, CopySemantics::kReuseInput, 0).ok());
   EXPECT_TRUE(Ready({20}).ok());
   EXPECT_EQ(Count<TransferArray>(0), 0u);
   EXPECT_EQ(workers[0]->All<BindArrays>().back().bindings.size(), 4u);
   const std::vector<ArrayId> wrong = {{12}, {11}, {13}, {14}};
-  EXPECT_FALSE(session->Assemble(ArrayId{21}, TiledSpec({8, 4}, {0, 1, 2, 3}), wrong, CopySemantics::kReuseInput, 0).ok());
+  EXPECT_FALSE(
+      session->Assemble(ArrayId{21}, TiledSpec({8, 4}, {0, 1, 2, 3}), wrong, CopySemantics::kReuseInput, 0).ok());
   EXPECT_THAT(Message(Ready({21})), HasSubstr("on another device"));
   EXPECT_FALSE(session->Disassemble(ArrayId{1}, {parts.data(), 2}, CopySemantics::kReuseInput, 0).ok());
   EXPECT_TRUE(Ready({11}).ok());  // the older binding stays

@@ -57,8 +57,8 @@ TEST_F(FailureTest, ALostWorkerTakesOnlyWhatTouchedItAlong) {
   workers[0]->automatic = true;
   ASSERT_TRUE(Execute(left, {2}, {12}).ok());
   EXPECT_TRUE(Ready({12, 2}).ok());
-  absl::Status disassembled = session->Disassemble(ArrayId{1}, std::vector<ArrayId>{{20}, {21}, {22}, {23}},
-                                                   CopySemantics::kReuseInput, 0);
+  absl::Status disassembled =
+      session->Disassemble(ArrayId{1}, std::vector<ArrayId>{{20}, {21}, {22}, {23}}, CopySemantics::kReuseInput, 0);
   EXPECT_EQ(disassembled.code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(Ready({20, 21}).ok());
   EXPECT_FALSE(Ready({22}).ok());
@@ -177,9 +177,8 @@ TEST_F(FailureTest, OpeningWithoutAnySliceEndsAtTheDeadline) {
   options.run_after = [&](std::chrono::milliseconds, Task task) { timer.set_value(std::move(task)); };
   controller = std::make_unique<ControllerImpl>(std::move(options));
   std::promise<absl::Status> opened;
-  controller->OpenSession({}, [&](absl::StatusOr<std::unique_ptr<Session>> session) {
-    opened.set_value(session.status());
-  });
+  controller->OpenSession(
+      {}, [&](absl::StatusOr<std::unique_ptr<Session>> session) { opened.set_value(session.status()); });
   timer.get_future().get()();
   EXPECT_THAT(Message(opened.get_future().get()), HasSubstr("start workers"));
   controller.reset();
@@ -283,8 +282,10 @@ TEST_F(MemoryTest, OtherDevicesAreNotConcerned) {
   for (uint64_t id : {1, 2, 3}) ASSERT_TRUE(Execute(make, {}, {id}).ok());
   Session* first = session;
   session = *Open();
-  ASSERT_TRUE(session->MakeArray(ArrayId{1}, TiledSpec({0}, {0}),
-                                 {{{0}, std::make_shared<FullBuffer>(std::vector<std::string>{}), {}}}, 0).ok());
+  ASSERT_TRUE(session
+                  ->MakeArray(ArrayId{1}, TiledSpec({0}, {0}),
+                              {{{0}, std::make_shared<FullBuffer>(std::vector<std::string>{}), {}}}, 0)
+                  .ok());
   auto ready = WhenReady({1});
   Settle();
   EXPECT_TRUE(workers[0]->All<PutArray>().empty());  // in order: nobody takes room before the head

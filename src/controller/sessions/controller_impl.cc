@@ -157,8 +157,8 @@ std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Ent
   description.devices = session.devices.devices();
   description.memory_kinds = session.devices.memory_kinds();
   description.memories = session.devices.Memories();
-  LogInfo("session {:016x} of {} opens on {} slices, {} devices", description.id.value, request.peer,
-          slices.size(), description.devices.size());
+  LogInfo("session {:016x} of {} opens on {} slices, {} devices", description.id.value, request.peer, slices.size(),
+          description.devices.size());
   return std::make_unique<SessionImpl>(std::move(session));
 }
 

@@ -12,8 +12,8 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,11 +37,11 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
     ResourceManagerApi* resource_manager = nullptr;
     CompileService* compiler = nullptr;
     WorkerConnector* connector = nullptr;
-    std::string name;             // of this proxy, for people
-    std::string virtual_slices;   // what sessions get that ask for nothing; empty: the shared slices
-    std::string platform_name;    // empty: the engine's
+    std::string name;            // of this proxy, for people
+    std::string virtual_slices;  // what sessions get that ask for nothing; empty: the shared slices
+    std::string platform_name;   // empty: the engine's
     std::string platform_version;
-    int64_t device_memory = 0;    // bytes of each device, 0: not limited
+    int64_t device_memory = 0;  // bytes of each device, 0: not limited
     // What slices of a platform have that no worker has joined yet; for compiling without chips.
     std::vector<DeviceType> device_types;
     std::chrono::milliseconds open_timeout{60000};
@@ -51,8 +51,7 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   explicit ControllerImpl(Options options);
   ~ControllerImpl() override;
 
-  void OpenSession(const SessionRequest& request,
-                   Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
+  void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
   void Snapshot(absl::AnyInvocable<void(ControllerSnapshot)> done) override;
 
  private:
@@ -64,10 +63,10 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   };
   struct Entry {
     std::unique_ptr<Home> home;
-    std::string slices;              // as asked for
-    size_t slices_asked = 0;         // 0: shared
-    SeatedLease lease;               // the latest
-    std::vector<Opening> opening;    // wait for slices of a known size and type
+    std::string slices;            // as asked for
+    size_t slices_asked = 0;       // 0: shared
+    SeatedLease lease;             // the latest
+    std::vector<Opening> opening;  // wait for slices of a known size and type
     size_t sessions = 0;
   };
   void Open(SessionRequest request, OpenDone done);

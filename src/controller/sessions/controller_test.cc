@@ -115,7 +115,8 @@ TEST_F(ControllerTest, ArgumentsAreChecked) {
   ASSERT_TRUE(Put(3, TiledSpec({8}, {0})).ok());
   ASSERT_TRUE(Put(4, TiledSpec({4}, {0, 2})).ok());
   EXPECT_TRUE(Execute(two, {1}, {10}).ok());
-  EXPECT_THAT(Message(Execute(two, {2}, {11}).status()), HasSubstr("is on devices [2,0], but the program runs on [0,2]"));
+  EXPECT_THAT(Message(Execute(two, {2}, {11}).status()),
+              HasSubstr("is on devices [2,0], but the program runs on [0,2]"));
   EXPECT_THAT(Message(Execute(two, {3}, {12}).status()), HasSubstr("argument 0"));
   EXPECT_THAT(Message(Execute(two, {4}, {13}).status()), HasSubstr("the program takes f32[4] there"));
   EXPECT_THAT(Message(Execute(two, {1, 1}, {14}).status()), HasSubstr("takes 1 arguments, 2 were given"));
@@ -170,8 +171,10 @@ TEST_F(ControllerTest, AFailedRankEndsTheLaunchEverywhere) {
   EXPECT_EQ(workers[1]->All<CancelLaunch>().size(), 1u);
   // The worker's own words come back with the request that caused them.
   auto ready = WhenReady({10});
-  workers[0]->Emit(switchtower::Ready{workers[0]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
-  workers[1]->Emit(switchtower::Ready{workers[1]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
+  workers[0]->Emit(
+      switchtower::Ready{workers[0]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
+  workers[1]->Emit(
+      switchtower::Ready{workers[1]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
   status = ready.get();
   EXPECT_EQ(Message(status), "rank 1: nan");
   EXPECT_EQ(ContextOf(status), 42u);

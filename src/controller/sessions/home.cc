@@ -21,9 +21,7 @@ struct LeaseWatch {
 }  // namespace
 
 Home::Home(const Options& options)
-    : resource_manager_(*options.resource_manager),
-      strand_(*options.pool),
-      poster_(std::make_shared<Poster>(strand_)) {
+    : resource_manager_(*options.resource_manager), strand_(*options.pool), poster_(std::make_shared<Poster>(strand_)) {
   Sequencer::Options sequencer;
   sequencer.connector = options.connector;
   sequencer.unreachable = [rm = options.resource_manager](WorkerId worker) { rm->ReportUnreachable(worker); };

@@ -19,8 +19,8 @@ SessionImpl::SessionImpl(Options options)
       device_type_(std::move(options.device_type)),
       compiler_(*options.compiler),
       on_close_(std::move(options.on_close)),
-      owned_context_(std::make_shared<SessionContext>(description_.id, std::move(options.devices),
-                                                      std::move(options.home))),
+      owned_context_(
+          std::make_shared<SessionContext>(description_.id, std::move(options.devices), std::move(options.home))),
       context_(*owned_context_) {
   context_.home->AddSession(context_.id, std::move(options.peer), context_.flow);
 }
@@ -77,8 +77,8 @@ absl::Status SessionImpl::Assemble(ArrayId result, const ArraySpec& spec, absl::
   return AssembleArray(context_, result, spec, parts, semantics, user_context);
 }
 
-absl::Status SessionImpl::Disassemble(ArrayId array, absl::Span<const ArrayId> results,
-                                      CopySemantics semantics, uint64_t user_context) {
+absl::Status SessionImpl::Disassemble(ArrayId array, absl::Span<const ArrayId> results, CopySemantics semantics,
+                                      uint64_t user_context) {
   return DisassembleArray(context_, array, results, semantics, user_context);
 }
 
@@ -88,9 +88,8 @@ absl::Status SessionImpl::FullyReplicatedShard(ArrayId array, ArrayId result, Co
 }
 
 absl::Status SessionImpl::Copy(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                               absl::Span<const DeviceId> devices,
-                               const std::optional<std::string>& memory_kind, CopySemantics semantics,
-                               uint64_t user_context) {
+                               absl::Span<const DeviceId> devices, const std::optional<std::string>& memory_kind,
+                               CopySemantics semantics, uint64_t user_context) {
   return CopyArrays(context_, arrays, results, devices, memory_kind, semantics, user_context);
 }
 
@@ -102,14 +101,12 @@ absl::Status SessionImpl::Remap(absl::Span<const ArrayId> arrays, absl::Span<con
 }
 
 absl::Status SessionImpl::Reshard(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                                  uint64_t user_context) {
+                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) {
   return ReshardArrays(context_, arrays, results, outputs, semantics, user_context);
 }
 
 absl::Status SessionImpl::Bitcast(absl::Span<const ArrayId> arrays, absl::Span<const ArrayId> results,
-                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics,
-                                  uint64_t user_context) {
+                                  absl::Span<const ArraySpec> outputs, CopySemantics semantics, uint64_t user_context) {
   return BitcastArrays(context_, arrays, results, outputs, semantics, user_context);
 }
 
@@ -132,8 +129,7 @@ absl::Status SessionImpl::Destruct(absl::Span<const ArrayId> arrays) {
   return DeleteArrayBuffers(context_, arrays, /*forget=*/true);
 }
 
-absl::StatusOr<Layout> SessionImpl::DefaultLayout(const Shape& shape, DeviceId device,
-                                                  const std::string& memory_kind) {
+absl::StatusOr<Layout> SessionImpl::DefaultLayout(const Shape& shape, DeviceId device, const std::string& memory_kind) {
   RETURN_IF_ERROR(ValidateShape(shape));
   RETURN_IF_ERROR(context_.devices.Find(device).status());
   RETURN_IF_ERROR(context_.devices.CheckMemoryKind(memory_kind));
@@ -147,33 +143,32 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
     done(WithUserContext(devices.status(), user_context));
     return;
   }
-  compiler_.Compile(
-      CompileRequest{std::move(module), std::move(options), device_type_},
-      [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context,
-       done = std::move(done)](absl::StatusOr<std::shared_ptr<const CompiledProgram>> program) mutable {
-        if (program.ok() && (*program)->info.num_partitions != static_cast<int32_t>(devices.size())) {
-          program = absl::InvalidArgumentError(
-              fmt::format("{} has {} partitions, but {} devices were assigned to it", (*program)->info.name,
-                          (*program)->info.num_partitions, devices.size()));
-        }
-        if (!program.ok()) {
-          done(WithUserContext(program.status(), user_context));
-          return;
-        }
-        CompileReply reply;
-        reply.executable = context->NewHandle();
-        reply.name = (*program)->info.name;
-        reply.fingerprint = (*program)->info.fingerprint;
-        reply.devices = devices;
-        inbox->Put({reply.executable, *std::move(program), std::move(devices), user_context});
-        done(std::move(reply));
-      });
+  compiler_.Compile(CompileRequest{std::move(module), std::move(options), device_type_},
+                    [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context,
+                     done = std::move(done)](absl::StatusOr<std::shared_ptr<const CompiledProgram>> program) mutable {
+                      if (program.ok() && (*program)->info.num_partitions != static_cast<int32_t>(devices.size())) {
+                        program = absl::InvalidArgumentError(
+                            fmt::format("{} has {} partitions, but {} devices were assigned to it",
+                                        (*program)->info.name, (*program)->info.num_partitions, devices.size()));
+                      }
+                      if (!program.ok()) {
+                        done(WithUserContext(program.status(), user_context));
+                        return;
+                      }
+                      CompileReply reply;
+                      reply.executable = context->NewHandle();
+                      reply.name = (*program)->info.name;
+                      reply.fingerprint = (*program)->info.fingerprint;
+                      reply.devices = devices;
+                      inbox->Put({reply.executable, *std::move(program), std::move(devices), user_context});
+                      done(std::move(reply));
+                    });
 }
 
 void SessionImpl::TakePrograms() {
   for (ProgramInbox::Item& item : inbox_->Take()) {
-    absl::StatusOr<PlacedProgramPtr> placed = PlaceProgram(std::move(item.program), std::move(item.devices),
-                                                           device_type_, context_.devices, calls_.get());
+    absl::StatusOr<PlacedProgramPtr> placed =
+        PlaceProgram(std::move(item.program), std::move(item.devices), device_type_, context_.devices, calls_.get());
     if (!placed.ok()) {  // a device named twice: the handle stays unknown
       LogWarn("session {:016x}: a program can't be placed: {}", context_.id.value,
               std::string(placed.status().message()));
@@ -196,8 +191,7 @@ absl::StatusOr<std::vector<DeviceId>> SessionImpl::ProgramDevices(uint64_t execu
   return entry->placed().device_ids;
 }
 
-absl::StatusOr<ExecuteReply> SessionImpl::Execute(const ExecuteRequest& request,
-                                                  Callback<absl::Status> on_status) {
+absl::StatusOr<ExecuteReply> SessionImpl::Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) {
   TakePrograms();
   return ExecuteProgram(context_, request, std::move(on_status));
 }

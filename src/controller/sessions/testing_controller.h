@@ -154,9 +154,7 @@ class ControllerTest : public ::testing::Test {
     options.device_memory = device_memory;
     controller = std::make_unique<ControllerImpl>(std::move(options));
   }
-  void AddWorkers() {
-    ids = {rm.AddWorker(0, 0, Type()), rm.AddWorker(1, 0, Type())};
-  }
+  void AddWorkers() { ids = {rm.AddWorker(0, 0, Type()), rm.AddWorker(1, 0, Type())}; }
   absl::StatusOr<Session*> Open(const std::string& virtual_slices = "") {
     std::promise<absl::StatusOr<std::unique_ptr<Session>>> opened;
     controller->OpenSession({virtual_slices, "test"}, [&](absl::StatusOr<std::unique_ptr<Session>> session) {
@@ -226,16 +224,15 @@ class ControllerTest : public ::testing::Test {
   absl::Status Ready(std::vector<uint64_t> ids) { return WhenReady(std::move(ids)).get(); }
   std::future<absl::StatusOr<std::string>> ReadLater(uint64_t id) {
     auto read = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
-    session->Read(ArrayId{id}, std::nullopt,
-                  [read](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
-                    if (!chunks.ok()) {
-                      read->set_value(chunks.status());
-                      return;
-                    }
-                    std::string bytes;
-                    for (const HostBuffer::Chunk& chunk : *chunks) bytes += *chunk;
-                    read->set_value(std::move(bytes));
-                  });
+    session->Read(ArrayId{id}, std::nullopt, [read](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
+      if (!chunks.ok()) {
+        read->set_value(chunks.status());
+        return;
+      }
+      std::string bytes;
+      for (const HostBuffer::Chunk& chunk : *chunks) bytes += *chunk;
+      read->set_value(std::move(bytes));
+    });
     return read->get_future();
   }
 

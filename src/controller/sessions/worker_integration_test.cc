@@ -118,8 +118,8 @@ class WorkerIntegrationTest : public ControllerTest {
   absl::Status PutFloats(uint64_t id, const ArraySpec& spec, const std::vector<std::vector<float>>& shards) {
     std::vector<HostShard> host;
     for (size_t i = 0; i < shards.size(); ++i) {
-      host.push_back({{static_cast<int32_t>(i)},
-                      std::make_shared<FullBuffer>(std::vector<std::string>{AsBytes(shards[i])}), {}});
+      host.push_back(
+          {{static_cast<int32_t>(i)}, std::make_shared<FullBuffer>(std::vector<std::string>{AsBytes(shards[i])}), {}});
     }
     return session->MakeArray(ArrayId{id}, spec, std::move(host), 5);
   }
@@ -168,8 +168,9 @@ TEST_F(WorkerIntegrationTest, ArraysMoveBetweenDevicesAndShardings) {
   const ArraySpec whole = ReplicatedSpec({8}, {3, 0});
   ASSERT_TRUE(session->Reshard({&source, 1}, {&replicated, 1}, {&whole, 1}, CopySemantics::kReuseInput, 0).ok());
   EXPECT_THAT(AsFloats(*ReadLater(2).get()), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  ASSERT_TRUE(session->Copy({&source, 1}, {&reversed, 1}, Devices({3, 2, 1, 0}), std::nullopt,
-                            CopySemantics::kAlwaysCopy, 0).ok());
+  ASSERT_TRUE(
+      session->Copy({&source, 1}, {&reversed, 1}, Devices({3, 2, 1, 0}), std::nullopt, CopySemantics::kAlwaysCopy, 0)
+          .ok());
   EXPECT_THAT(*ReadAll(3, 4), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   const ArraySpec two = TiledSpec({8}, {1, 2});
   ASSERT_TRUE(session->Reshard({&replicated, 1}, {&again, 1}, {&two, 1}, CopySemantics::kDonateInput, 0).ok());
@@ -209,7 +210,8 @@ TEST_F(WorkerIntegrationTest, AKilledWorkerHarmsOnlyWhatTouchedItAndComesBack) {
   nodes[1]->engine.Hold();
   ASSERT_TRUE(Execute(Compile("identity", {3}), {3}, {4}).ok());
   const ArrayId pending{4}, moved{5};
-  ASSERT_TRUE(session->Copy({&pending, 1}, {&moved, 1}, Devices({0}), std::nullopt, CopySemantics::kReuseInput, 0).ok());
+  ASSERT_TRUE(
+      session->Copy({&pending, 1}, {&moved, 1}, Devices({0}), std::nullopt, CopySemantics::kReuseInput, 0).ok());
   auto ready = WhenReady({5});
   Settle();
   real.Kill(ids[1]);

@@ -18,13 +18,13 @@ namespace switchtower {
 
 // A worker process that is registered and healthy.
 struct WorkerInfo {
-  WorkerId id;                 // its incarnation
-  std::string slice;           // name of its physical slice
-  int32_t slice_number = 0;    // order of slices: stable over restarts of the worker
-  int32_t host_index = 0;      // 0.. inside the slice: stable over restarts
+  WorkerId id;               // its incarnation
+  std::string slice;         // name of its physical slice
+  int32_t slice_number = 0;  // order of slices: stable over restarts of the worker
+  int32_t host_index = 0;    // 0.. inside the slice: stable over restarts
   int32_t num_devices = 0;
   DeviceType device_type;
-  std::string host_id;                      // equal where memory can be shared
+  std::string host_id;                         // equal where memory can be shared
   std::vector<std::string> command_addresses;  // where a controller connects, best first
   std::vector<std::string> data_addresses;     // where peers connect, best first
 };
@@ -33,7 +33,7 @@ struct WorkerInfo {
 struct SliceInfo {
   std::string name;
   int32_t number = 0;
-  std::string type;      // "cpu:2x2": platform, hosts x devices a host
+  std::string type;                 // "cpu:2x2": platform, hosts x devices a host
   std::vector<WorkerInfo> workers;  // by host_index; missing hosts are left out (then it isn't whole)
   int32_t num_hosts = 0;
   int32_t devices_per_host = 0;
@@ -58,9 +58,9 @@ struct LeaseState {
   LeaseId id = 0;
   bool exclusive = false;
   uint64_t version = 0;
-  uint64_t home_epoch = 0;           // S-3: the epoch under which this holder may launch on the slices
-  std::string secret;                // per lease: opens command and data connections (S-11)
-  std::vector<SliceInfo> slices;     // in the order of the request (shared: by slice number)
+  uint64_t home_epoch = 0;        // S-3: the epoch under which this holder may launch on the slices
+  std::string secret;             // per lease: opens command and data connections (S-11)
+  std::vector<SliceInfo> slices;  // in the order of the request (shared: by slice number)
 };
 
 class ResourceManagerApi {

@@ -38,8 +38,8 @@ absl::Status Cut(std::string_view body, google::protobuf::Message* message, std:
   if (size > body.size() || size > kHeadBytesMax) return Bad("a head longer than possible");
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(body.data(), size), message, options);
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(google::protobuf::StringPiece(body.data(), size), message, options);
   if (!parsed.ok()) return Bad("its head can't be read");
   *payload = body.substr(size);
   return absl::OkStatus();

@@ -30,8 +30,8 @@ TEST(LayoutTest, Text) {
   EXPECT_EQ(ParseLayoutText("{}", 0)->minor_to_major.size(), 0u);
   EXPECT_EQ(ParseLayoutText("{1,0:E(4)S(5)}", 2)->minor_to_major, (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(ParseLayoutText("{1,0:T(8,128)}", 2).status().code(), absl::StatusCode::kUnimplemented);
-  for (const char* bad : {"", "{", "1,0", "{1,0", "{a}", "{1,1}", "{0}", "{2,0}", "{-1,0}", "{1 0}",
-                          "{99999999999999999999,0}"}) {
+  for (const char* bad :
+       {"", "{", "1,0", "{1,0", "{a}", "{1,1}", "{0}", "{2,0}", "{-1,0}", "{1 0}", "{99999999999999999999,0}"}) {
     EXPECT_FALSE(ParseLayoutText(bad, 2).ok()) << bad;
   }
 }

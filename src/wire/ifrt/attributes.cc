@@ -6,8 +6,7 @@ void SetAttribute(const std::string& name, int64_t value, xla::ifrt::AttributeMa
   (*proto->mutable_attributes())[name].set_int64_value(value);
 }
 
-void SetAttribute(const std::string& name, const std::vector<int64_t>& values,
-                  xla::ifrt::AttributeMapProto* proto) {
+void SetAttribute(const std::string& name, const std::vector<int64_t>& values, xla::ifrt::AttributeMapProto* proto) {
   auto* list = (*proto->mutable_attributes())[name].mutable_int64_list_value();
   for (int64_t value : values) list->add_elements(value);
 }

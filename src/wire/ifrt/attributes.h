@@ -12,8 +12,7 @@
 namespace switchtower {
 
 void SetAttribute(const std::string& name, int64_t value, xla::ifrt::AttributeMapProto* proto);
-void SetAttribute(const std::string& name, const std::vector<int64_t>& values,
-                  xla::ifrt::AttributeMapProto* proto);
+void SetAttribute(const std::string& name, const std::vector<int64_t>& values, xla::ifrt::AttributeMapProto* proto);
 void SetAttribute(const std::string& name, const std::string& value, xla::ifrt::AttributeMapProto* proto);
 // The wire has single precision only.
 void SetAttribute(const std::string& name, float value, xla::ifrt::AttributeMapProto* proto);

@@ -19,8 +19,8 @@ struct AxisPart {
 
 absl::StatusOr<AxisPart> ParsePart(const xla::AxisRefProto& proto, const std::vector<int64_t>& axes) {
   if (proto.mesh_axis_index() < 0 || proto.mesh_axis_index() >= static_cast<int64_t>(axes.size())) {
-    return absl::InvalidArgumentError(fmt::format("sharding names axis {} of a mesh of {} axes",
-                                                  proto.mesh_axis_index(), axes.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("sharding names axis {} of a mesh of {} axes", proto.mesh_axis_index(), axes.size()));
   }
   AxisPart part;
   part.axis = static_cast<int>(proto.mesh_axis_index());
@@ -74,8 +74,7 @@ absl::StatusOr<std::vector<int64_t>> MeshPositions(const xla::MeshProto& mesh, i
 
 }  // namespace
 
-absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto, Sharding target,
-                                           const Shape& shape) {
+absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto, Sharding target, const Shape& shape) {
   const int64_t count = target.num_shards();
   if (proto.mesh().axes_size() == 0) {  // the empty mesh: replicated
     target.kind = Sharding::Kind::kReplicated;
@@ -84,8 +83,8 @@ absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto,
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, MeshAxes(proto.mesh(), count));
   ASSIGN_OR_RETURN(const std::vector<int64_t> positions, MeshPositions(proto.mesh(), count));
   if (proto.dim_shardings_size() > shape.rank()) {
-    return absl::InvalidArgumentError(fmt::format("sharding cuts {} dimensions, the array has {}",
-                                                  proto.dim_shardings_size(), shape.rank()));
+    return absl::InvalidArgumentError(
+        fmt::format("sharding cuts {} dimensions, the array has {}", proto.dim_shardings_size(), shape.rank()));
   }
   std::vector<std::vector<AxisPart>> parts(shape.rank());
   std::vector<int64_t> tile_dims(shape.rank(), 1);

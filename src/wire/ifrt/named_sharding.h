@@ -8,7 +8,6 @@
 namespace switchtower {
 
 // `target` brings devices and memory kind. The mesh must have as many devices as `target`.
-absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto, Sharding target,
-                                           const Shape& shape);
+absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto, Sharding target, const Shape& shape);
 
 }  // namespace switchtower

@@ -42,10 +42,9 @@ absl::StatusOr<Sharding> Tiled(const xla::OpSharding& proto, Sharding sharding, 
     return absl::InvalidArgumentError(fmt::format("sharding has {} tiles for {} devices", tiles, count));
   }
   if (proto.iota_reshape_dims_size() > 0) {
-    ASSIGN_OR_RETURN(
-        sharding.tile_devices,
-        IotaPositions({proto.iota_reshape_dims().begin(), proto.iota_reshape_dims().end()},
-                      {proto.iota_transpose_perm().begin(), proto.iota_transpose_perm().end()}, count));
+    ASSIGN_OR_RETURN(sharding.tile_devices,
+                     IotaPositions({proto.iota_reshape_dims().begin(), proto.iota_reshape_dims().end()},
+                                   {proto.iota_transpose_perm().begin(), proto.iota_transpose_perm().end()}, count));
   } else {
     sharding.tile_devices.assign(proto.tile_assignment_devices().begin(), proto.tile_assignment_devices().end());
   }
@@ -56,8 +55,7 @@ absl::StatusOr<Sharding> Tiled(const xla::OpSharding& proto, Sharding sharding, 
   const bool manual = std::any_of(proto.last_tile_dims().begin(), proto.last_tile_dims().end(), [](int type) {
     return type == xla::OpSharding::MANUAL || type == xla::OpSharding::UNREDUCED;
   });
-  const bool cut = std::any_of(sharding.tile_dims.begin(),
-                               sharding.tile_dims.end() - sharding.replicated_trailing_dims,
+  const bool cut = std::any_of(sharding.tile_dims.begin(), sharding.tile_dims.end() - sharding.replicated_trailing_dims,
                                [](int64_t dim) { return dim > 1; });
   if (cut && !manual) return sharding;
   if (!manual) {
@@ -138,8 +136,7 @@ absl::StatusOr<Sharding> FromOpSharding(const xla::OpSharding& proto, std::vecto
     case xla::OpSharding::MAXIMAL:
       if (sharding.num_shards() == 1) return sharding;
       sharding.kind = Sharding::Kind::kMaximal;
-      sharding.tile_devices.assign(proto.tile_assignment_devices().begin(),
-                                   proto.tile_assignment_devices().end());
+      sharding.tile_devices.assign(proto.tile_assignment_devices().begin(), proto.tile_assignment_devices().end());
       RETURN_IF_ERROR(ValidateSharding(sharding, shape));
       return sharding;
     case xla::OpSharding::MANUAL:

@@ -33,8 +33,8 @@ absl::Status CheckLists(const Mapping& mapping, const RemapPlan& plan) {
       mapping.to_end_size() != count || mapping.to_step_size() != count) {
     return absl::InvalidArgumentError("a remap mapping has interval lists of unequal length");
   }
-  if (mapping.in_array() < 0 || mapping.in_array() >= static_cast<int>(plan.inputs.size()) ||
-      mapping.out_array() < 0 || mapping.out_array() >= static_cast<int>(plan.outputs.size())) {
+  if (mapping.in_array() < 0 || mapping.in_array() >= static_cast<int>(plan.inputs.size()) || mapping.out_array() < 0 ||
+      mapping.out_array() >= static_cast<int>(plan.outputs.size())) {
     return absl::InvalidArgumentError(fmt::format("a remap mapping names array {} -> {} of {} -> {}",
                                                   mapping.in_array(), mapping.out_array(), plan.inputs.size(),
                                                   plan.outputs.size()));
@@ -51,8 +51,7 @@ absl::Status AppendMoves(const Mapping& mapping, std::vector<std::vector<bool>>*
     RETURN_IF_ERROR(Expand(mapping.from_start(i), mapping.from_end(i), mapping.from_step(i), in_shards, &from));
     RETURN_IF_ERROR(Expand(mapping.to_start(i), mapping.to_end(i), mapping.to_step(i), out_shards, &to));
     if (from.size() != to.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("a remap mapping takes {} shards for {}", from.size(), to.size()));
+      return absl::InvalidArgumentError(fmt::format("a remap mapping takes {} shards for {}", from.size(), to.size()));
     }
     for (size_t k = 0; k < from.size(); ++k) {
       auto slot = (*filled)[mapping.out_array()][to[k]];

@@ -38,8 +38,7 @@ absl::Status TiledLayoutError() {
 absl::StatusOr<DType> FromProto(const xla::ifrt::DTypeProto& proto) {
   const DType dtype = static_cast<DType>(proto.kind());
   if (IsKnown(dtype)) return dtype;
-  if (proto.kind() == xla::ifrt::DTypeProto::KIND_F6E2M3FN ||
-      proto.kind() == xla::ifrt::DTypeProto::KIND_F6E3M2FN) {
+  if (proto.kind() == xla::ifrt::DTypeProto::KIND_F6E2M3FN || proto.kind() == xla::ifrt::DTypeProto::KIND_F6E3M2FN) {
     return absl::UnimplementedError("six-bit floating point types aren't supported");
   }
   return absl::InvalidArgumentError(fmt::format("unknown element type {}", static_cast<int>(proto.kind())));

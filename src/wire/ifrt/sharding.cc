@@ -47,8 +47,7 @@ absl::Status CheckWhole(const xla::ifrt::ShapeProto& proto, const Shape& shape) 
   if (std::equal(proto.dims().begin(), proto.dims().end(), shape.dims.begin(), shape.dims.end())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("sharding is for another shape than the array's {}", shape.ToString()));
+  return absl::InvalidArgumentError(fmt::format("sharding is for another shape than the array's {}", shape.ToString()));
 }
 
 absl::StatusOr<Sharding> FromConcrete(const xla::ifrt::ConcreteShardingProto& proto, const Shape& shape,
@@ -64,8 +63,8 @@ absl::StatusOr<Sharding> FromConcrete(const xla::ifrt::ConcreteShardingProto& pr
   return sharding;
 }
 
-absl::StatusOr<Sharding> FromConcreteEven(const xla::ifrt::ConcreteEvenShardingProto& proto,
-                                          const Shape& shape, const DeviceSet& known) {
+absl::StatusOr<Sharding> FromConcreteEven(const xla::ifrt::ConcreteEvenShardingProto& proto, const Shape& shape,
+                                          const DeviceSet& known) {
   RETURN_IF_ERROR(CheckWhole(proto.shape(), shape));
   if (proto.is_fully_replicated()) {
     RETURN_IF_ERROR(CheckWhole(proto.shard_shape(), shape));
@@ -110,8 +109,9 @@ absl::StatusOr<Sharding> FromSerialized(const xla::ifrt::Serialized& serialized,
         "an opaque sharding doesn't say what each of its devices holds; only those of one device are supported");
   }
   if (type == "xla::ifrt::ShardingParamSharding") {
-    return absl::UnimplementedError("ShardingParam shardings aren't supported; clients of serialisation "
-                                    "version 2 and later send HLO shardings instead");
+    return absl::UnimplementedError(
+        "ShardingParam shardings aren't supported; clients of serialisation "
+        "version 2 and later send HLO shardings instead");
   }
   return absl::InvalidArgumentError(fmt::format("unknown sharding type \"{}\"", type));
 }
@@ -128,8 +128,7 @@ void FillDevices(const Sharding& sharding, Proto* proto) {
 
 absl::StatusOr<std::vector<DeviceId>> ParseDevices(const int32_t* ids, size_t count, const DeviceSet& known) {
   if (count > known.size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} devices are named, the session has {}", count, known.size()));
+    return absl::InvalidArgumentError(fmt::format("{} devices are named, the session has {}", count, known.size()));
   }
   std::vector<DeviceId> devices;
   devices.reserve(count);
@@ -145,8 +144,7 @@ absl::StatusOr<std::vector<DeviceId>> ParseDevices(const int32_t* ids, size_t co
   return devices;
 }
 
-absl::StatusOr<Sharding> FromProto(const xla::ifrt::ShardingProto& proto, const Shape& shape,
-                                   const DeviceSet& known) {
+absl::StatusOr<Sharding> FromProto(const xla::ifrt::ShardingProto& proto, const Shape& shape, const DeviceSet& known) {
   ASSIGN_OR_RETURN(Sharding sharding, FromSerialized(proto.serialized_sharding(), shape, known));
   RETURN_IF_ERROR(ValidateSharding(sharding, shape));
   for (const std::vector<int64_t>& dims : sharding.shard_shapes) {

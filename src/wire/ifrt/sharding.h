@@ -15,8 +15,7 @@ namespace switchtower {
 using DeviceSet = absl::flat_hash_set<DeviceId>;
 
 // The result is valid for `shape` and names each of its devices once.
-absl::StatusOr<Sharding> FromProto(const xla::ifrt::ShardingProto& proto, const Shape& shape,
-                                   const DeviceSet& known);
+absl::StatusOr<Sharding> FromProto(const xla::ifrt::ShardingProto& proto, const Shape& shape, const DeviceSet& known);
 
 // Ids as the client wrote them; each must be known and come once.
 absl::StatusOr<std::vector<DeviceId>> ParseDevices(const int32_t* ids, size_t count, const DeviceSet& known);

@@ -16,8 +16,8 @@ void ToProto(const absl::Status& status, tensorflow::StatusProto* proto) {
 
 absl::Status FromProto(const tensorflow::StatusProto& proto) {
   const int number = proto.code();
-  const absl::StatusCode code = tensorflow::error::Code_IsValid(number) ? static_cast<absl::StatusCode>(number)
-                                                                        : absl::StatusCode::kUnknown;
+  const absl::StatusCode code =
+      tensorflow::error::Code_IsValid(number) ? static_cast<absl::StatusCode>(number) : absl::StatusCode::kUnknown;
   absl::Status status(code, proto.message());
   for (const auto& [url, value] : proto.payload()) status.SetPayload(url, absl::Cord(value));
   return status;

@@ -27,13 +27,11 @@ absl::StatusOr<ProxyVersion> NegotiateVersion(const ProxyVersion& client_min, co
   ProxyVersion version;
   ASSIGN_OR_RETURN(version.protocol, Highest("IFRT proxy protocol", client_min.protocol, client_max.protocol,
                                              kProtocolMin, std::min(protocol_max, kProtocolMax)));
-  ASSIGN_OR_RETURN(version.serdes, Highest("IFRT serialisation version", client_min.serdes,
-                                           client_max.serdes, kSerdesMin, kSerdesMax));
+  ASSIGN_OR_RETURN(version.serdes,
+                   Highest("IFRT serialisation version", client_min.serdes, client_max.serdes, kSerdesMin, kSerdesMax));
   return version;
 }
 
-absl::Status CheckVersion(const ProxyVersion& version) {
-  return NegotiateVersion(version, version).status();
-}
+absl::Status CheckVersion(const ProxyVersion& version) { return NegotiateVersion(version, version).status(); }
 
 }  // namespace switchtower

@@ -30,8 +30,8 @@ std::vector<ArrayId> Arrays(const Repeated& in) {
 Decoded Decode(const pb::SetPeers& in) {
   SetPeers out;
   for (const pb::SetPeers::Peer& peer : in.peers()) {
-    out.peers.push_back(WorkerEndpoint{WorkerId{peer.worker()}, peer.host_id(),
-                                       {peer.addresses().begin(), peer.addresses().end()}, peer.secret()});
+    out.peers.push_back(WorkerEndpoint{
+        WorkerId{peer.worker()}, peer.host_id(), {peer.addresses().begin(), peer.addresses().end()}, peer.secret()});
   }
   return out;
 }
@@ -44,8 +44,8 @@ Decoded Decode(const pb::DefineGang& in) {
 }
 
 Decoded Decode(const pb::LoadProgram& in, std::string_view payload) {
-  return LoadProgram{ProgramId{in.program()}, in.name(), PayloadCopy(payload), in.num_parameters(),
-                     in.num_results(), in.calls_client()};
+  return LoadProgram{ProgramId{in.program()}, in.name(),        PayloadCopy(payload),
+                     in.num_parameters(),     in.num_results(), in.calls_client()};
 }
 
 Decoded Decode(const pb::Launch& in) {
@@ -147,8 +147,7 @@ Decoded Decode(const pb::TransferArray& in) {
   for (const pb::TransferArray::Piece& piece : in.pieces()) {
     ASSIGN_OR_RETURN(PhysicalDevice source, FromProto(piece.source()));
     ASSIGN_OR_RETURN(PhysicalDevice destination, FromProto(piece.destination()));
-    out.pieces.push_back(
-        {source, destination, FromProto(piece.source_box()), FromProto(piece.destination_box())});
+    out.pieces.push_back({source, destination, FromProto(piece.source_box()), FromProto(piece.destination_box())});
     RETURN_IF_ERROR(CheckPiece(out, out.pieces.back()));
   }
   return out;
@@ -170,32 +169,48 @@ absl::StatusOr<WorkerCommand> DecodeCommand(std::string_view body) {
   std::string_view payload;
   RETURN_IF_ERROR(worker_wire::CutBody(body, &in, &payload));
   switch (in.command_case()) {
-    case pb::WorkerCommand::kSetPeers: return Decode(in.set_peers());
-    case pb::WorkerCommand::kDefineGang: return Decode(in.define_gang());
-    case pb::WorkerCommand::kDropGang: return DropGang{GangId{in.drop_gang().gang()}};
-    case pb::WorkerCommand::kLoadProgram: return Decode(in.load_program(), payload);
-    case pb::WorkerCommand::kUnloadProgram: return UnloadProgram{ProgramId{in.unload_program().program()}};
-    case pb::WorkerCommand::kLaunch: return Decode(in.launch());
-    case pb::WorkerCommand::kCancelLaunch: return Decode(in.cancel_launch());
-    case pb::WorkerCommand::kPutArray: return Decode(in.put_array());
-    case pb::WorkerCommand::kStreamChunk: return Decode(in.stream_chunk(), payload);
-    case pb::WorkerCommand::kBindArrays: return Decode(in.bind_arrays());
-    case pb::WorkerCommand::kPutError: return Decode(in.put_error());
-    case pb::WorkerCommand::kTransferArray: return Decode(in.transfer_array());
-    case pb::WorkerCommand::kReadShard: return Decode(in.read_shard());
+    case pb::WorkerCommand::kSetPeers:
+      return Decode(in.set_peers());
+    case pb::WorkerCommand::kDefineGang:
+      return Decode(in.define_gang());
+    case pb::WorkerCommand::kDropGang:
+      return DropGang{GangId{in.drop_gang().gang()}};
+    case pb::WorkerCommand::kLoadProgram:
+      return Decode(in.load_program(), payload);
+    case pb::WorkerCommand::kUnloadProgram:
+      return UnloadProgram{ProgramId{in.unload_program().program()}};
+    case pb::WorkerCommand::kLaunch:
+      return Decode(in.launch());
+    case pb::WorkerCommand::kCancelLaunch:
+      return Decode(in.cancel_launch());
+    case pb::WorkerCommand::kPutArray:
+      return Decode(in.put_array());
+    case pb::WorkerCommand::kStreamChunk:
+      return Decode(in.stream_chunk(), payload);
+    case pb::WorkerCommand::kBindArrays:
+      return Decode(in.bind_arrays());
+    case pb::WorkerCommand::kPutError:
+      return Decode(in.put_error());
+    case pb::WorkerCommand::kTransferArray:
+      return Decode(in.transfer_array());
+    case pb::WorkerCommand::kReadShard:
+      return Decode(in.read_shard());
     case pb::WorkerCommand::kAwaitReady:
       return AwaitReady{RequestId{in.await_ready().request()}, SessionId{in.await_ready().session()},
                         Arrays(in.await_ready().arrays())};
     case pb::WorkerCommand::kDeleteArrays:
       return DeleteArrays{SessionId{in.delete_arrays().session()}, Arrays(in.delete_arrays().arrays())};
-    case pb::WorkerCommand::kEndSession: return EndSession{SessionId{in.end_session().session()}};
-    case pb::WorkerCommand::kAskMemory: return AskMemory{RequestId{in.ask_memory().request()}};
+    case pb::WorkerCommand::kEndSession:
+      return EndSession{SessionId{in.end_session().session()}};
+    case pb::WorkerCommand::kAskMemory:
+      return AskMemory{RequestId{in.ask_memory().request()}};
     case pb::WorkerCommand::kReturnHostCall: {
       ReturnHostCall out{RequestId{in.return_host_call().request()}, {}, PayloadCopy(payload)};
       RETURN_IF_ERROR(FromProto(in.return_host_call().status(), &out.status));
       return out;
     }
-    case pb::WorkerCommand::COMMAND_NOT_SET: break;
+    case pb::WorkerCommand::COMMAND_NOT_SET:
+      break;
   }
   return Bad("of no known kind");
 }

@@ -39,9 +39,7 @@ void Encode(const DefineGang& in, pb::WorkerCommand* command) {
   Add(in.ranks, out->mutable_ranks());
 }
 
-void Encode(const DropGang& in, pb::WorkerCommand* command) {
-  command->mutable_drop_gang()->set_gang(in.gang.value);
-}
+void Encode(const DropGang& in, pb::WorkerCommand* command) { command->mutable_drop_gang()->set_gang(in.gang.value); }
 
 void Encode(const LoadProgram& in, pb::WorkerCommand* command) {
   pb::LoadProgram* out = command->mutable_load_program();

@@ -62,7 +62,8 @@ void Encode(const MemoryInUse& in, pb::WorkerEvent* event) {
 
 MemoryInUse Decode(const pb::MemoryInUse& in) {
   MemoryInUse out{RequestId{in.request()}, {}};
-  for (const pb::MemoryInUse::Device& device : in.devices()) out.devices.push_back({device.bytes(), device.peak_bytes()});
+  for (const pb::MemoryInUse::Device& device : in.devices())
+    out.devices.push_back({device.bytes(), device.peak_bytes()});
   return out;
 }
 
@@ -139,9 +140,12 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
   std::string_view payload;
   RETURN_IF_ERROR(worker_wire::CutBody(body, &in, &payload));
   switch (in.event_case()) {
-    case pb::WorkerEvent::kWatermark: return Watermark{FromProto(in.watermark())};
+    case pb::WorkerEvent::kWatermark:
+      return Watermark{FromProto(in.watermark())};
     case pb::WorkerEvent::kLaunchFailed: {
-      LaunchFailed out{FromProto(in.launch_failed().launch()), SessionId{in.launch_failed().session()}, {},
+      LaunchFailed out{FromProto(in.launch_failed().launch()),
+                       SessionId{in.launch_failed().session()},
+                       {},
                        in.launch_failed().origin()};
       RETURN_IF_ERROR(CauseFromProto(in.launch_failed().cause(), &out.cause));
       return out;
@@ -152,8 +156,7 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
       return out;
     }
     case pb::WorkerEvent::kReadData: {
-      ReadData out{RequestId{in.read_data().request()}, worker_wire::PayloadCopy(payload), in.read_data().last(),
-                   {}};
+      ReadData out{RequestId{in.read_data().request()}, worker_wire::PayloadCopy(payload), in.read_data().last(), {}};
       RETURN_IF_ERROR(FromProto(in.read_data().status(), &out.status));
       return out;
     }
@@ -162,10 +165,14 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
       RETURN_IF_ERROR(CauseFromProto(in.program_load_failed().cause(), &out.cause));
       return out;
     }
-    case pb::WorkerEvent::kStats: return Decode(in.stats());
-    case pb::WorkerEvent::kMemoryInUse: return Decode(in.memory_in_use());
-    case pb::WorkerEvent::kHostCall: return Decode(in.host_call(), payload);
-    case pb::WorkerEvent::EVENT_NOT_SET: break;
+    case pb::WorkerEvent::kStats:
+      return Decode(in.stats());
+    case pb::WorkerEvent::kMemoryInUse:
+      return Decode(in.memory_in_use());
+    case pb::WorkerEvent::kHostCall:
+      return Decode(in.host_call(), payload);
+    case pb::WorkerEvent::EVENT_NOT_SET:
+      break;
   }
   return absl::InvalidArgumentError("worker event: of no known kind");
 }

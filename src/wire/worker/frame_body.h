@@ -23,14 +23,12 @@ inline std::string FrameHead(const google::protobuf::MessageLite& message) {
   return head;
 }
 
-inline absl::Status CutBody(std::string_view body, google::protobuf::MessageLite* message,
-                            std::string_view* payload) {
+inline absl::Status CutBody(std::string_view body, google::protobuf::MessageLite* message, std::string_view* payload) {
   if (body.size() < kLengthBytes) return absl::InvalidArgumentError("worker message: shorter than its length");
   size_t size = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) size |= size_t{static_cast<uint8_t>(body[i])} << (8 * i);
   body.remove_prefix(kLengthBytes);
-  if (size > body.size() || size > INT32_MAX ||
-      !message->ParseFromArray(body.data(), static_cast<int>(size))) {
+  if (size > body.size() || size > INT32_MAX || !message->ParseFromArray(body.data(), static_cast<int>(size))) {
     return absl::InvalidArgumentError("worker message: head can't be read");
   }
   *payload = body.substr(size);

@@ -101,8 +101,7 @@ Box FromProto(const pb::Box& in) {
 }
 
 absl::Status CheckBox(const Box& box, const Shape& shape) {
-  bool inside = static_cast<int>(box.start.size()) == shape.rank() &&
-                static_cast<int>(box.size.size()) == shape.rank();
+  bool inside = static_cast<int>(box.start.size()) == shape.rank() && static_cast<int>(box.size.size()) == shape.rank();
   for (int d = 0; inside && d < shape.rank(); ++d) {
     // In this order nothing overflows: both are within [0, dim].
     inside = box.start[d] >= 0 && box.size[d] >= 0 && box.start[d] <= shape.dims[d] &&

@@ -34,7 +34,8 @@ LeaseFence::Decision LeaseFence::Judge(const ControllerHello& hello) const {
   if (hello.cluster_id != cluster_id_) return refuse("this worker belongs to another cluster");
   if (hello.worker != *worker_) return refuse("another worker runs at this address now");
   if (hello.home_epoch < newest_epoch_) {
-    return refuse(fmt::format("a controller of epoch {} has taken over from epoch {}", newest_epoch_, hello.home_epoch));
+    return refuse(
+        fmt::format("a controller of epoch {} has taken over from epoch {}", newest_epoch_, hello.home_epoch));
   }
   if (FindLease(hello) == nullptr) {
     return {Decision::Kind::kWait, absl::UnauthenticatedError("no lease on this worker has that secret and epoch")};

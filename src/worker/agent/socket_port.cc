@@ -53,8 +53,8 @@ void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
   if (*sent != nullptr) {
     options.on_written = [sent](absl::Status) { std::move (*sent)(); };
   }
-  const absl::Status status = connection_->Send(static_cast<uint32_t>(WorkerFrame::kEvent), std::move(body),
-                                                std::move(options));
+  const absl::Status status =
+      connection_->Send(static_cast<uint32_t>(WorkerFrame::kEvent), std::move(body), std::move(options));
   if (status.ok()) return;
   if (status.code() == absl::StatusCode::kResourceExhausted) {
     connection_->Close(absl::ResourceExhaustedError("the controller doesn't read what this worker sends"));

@@ -104,7 +104,8 @@ absl::Status TestController::Await(SessionId session, std::vector<ArrayId> array
   const uint64_t request = next_request_++;
   Send(AwaitReady{{request}, session, std::move(arrays)});
   MutexLock lock(events_->mutex);
-  if (!events_->Wait([&] { return events_->ready.count(request) > 0; })) return absl::DeadlineExceededError("no answer");
+  if (!events_->Wait([&] { return events_->ready.count(request) > 0; }))
+    return absl::DeadlineExceededError("no answer");
   return events_->ready[request];
 }
 
@@ -117,7 +118,8 @@ absl::StatusOr<std::string> TestController::Read(ArrayKey array, PhysicalDevice 
 
 absl::StatusOr<std::string> TestController::AwaitRead(uint64_t request) {
   MutexLock lock(events_->mutex);
-  if (!events_->Wait([&] { return events_->reads.count(request) > 0; })) return absl::DeadlineExceededError("no answer");
+  if (!events_->Wait([&] { return events_->reads.count(request) > 0; }))
+    return absl::DeadlineExceededError("no answer");
   const ReadData& data = events_->reads[request];
   if (!data.status.ok()) return data.status;
   return *data.data;

@@ -55,9 +55,9 @@ Worker::Core::Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_p
           },
           resume_),
       programs_(*parts.engine, loaders),
-      launches_({parts.self, parts.engine, parts.collectives, &store_, &programs_, intake, &host_calls_,
-                 parts.cancel_grace},
-                [this](WorkerEvent event) { Emit(std::move(event)); }),
+      launches_(
+          {parts.self, parts.engine, parts.collectives, &store_, &programs_, intake, &host_calls_, parts.cancel_grace},
+          [this](WorkerEvent event) { Emit(std::move(event)); }),
       puts_(parts.self, *parts.engine, store_, io, traffic_),
       reader_(*parts.engine, io, traffic_),
       transfers_({parts.self, parts.engine, &store_, parts.router, intake, io},

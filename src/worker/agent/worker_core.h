@@ -19,8 +19,8 @@ namespace switchtower {
 
 class Worker::Core {
  public:
-  Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io,
-       std::shared_ptr<WorkQueue> resume, WorkQueue& loaders);
+  Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io, std::shared_ptr<WorkQueue> resume,
+       WorkQueue& loaders);
 
   void Attach(std::shared_ptr<ControllerPort> port);
   // A controller's end, unless another one has taken over.

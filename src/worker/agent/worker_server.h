@@ -3,7 +3,8 @@
 //   accept --> hello --LeaseFence--> admitted --> Worker::Attach(SocketPort); the older connection is closed
 //                          \--> waits for its lease (lease_grace) --> refused
 //
-// Place:    worker/agent. Independent of the resource manager's client: whoever registers the worker passes on what that
+// Place:    worker/agent. Independent of the resource manager's client: whoever registers the worker passes on what
+// that
 //           says (identity, leases).
 // Threads:  any; its state lives on an event loop of its own.
 // Lifetime: the Worker given to Serve outlives Stop. Stop closes all connections; the destructor calls it.

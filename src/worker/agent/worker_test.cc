@@ -160,12 +160,10 @@ TEST_F(WorkerTest, DeleteDoesNotHurtWorkSentBefore) {
 class DonationTest : public WorkerTest {
  protected:
   DonationTest() {
-    engine().RegisterProgram("take", 1, {0}, [](const FakeCall& call) {
-      return std::vector<FakeValue>{call.arguments[0]};
-    });
-    engine().RegisterProgram("take_of_two", 1, {0}, [](const FakeCall& call) {
-      return std::vector<FakeValue>{call.arguments[0]};
-    });
+    engine().RegisterProgram("take", 1, {0},
+                             [](const FakeCall& call) { return std::vector<FakeValue>{call.arguments[0]}; });
+    engine().RegisterProgram("take_of_two", 1, {0},
+                             [](const FakeCall& call) { return std::vector<FakeValue>{call.arguments[0]}; });
     cluster_.Load("take", 1, 1);
     cluster_.Load("take_of_two", 2, 1);
     cluster_.Put(1, {d0_}, {7});

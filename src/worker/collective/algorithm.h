@@ -42,8 +42,7 @@ class PieceList {
     int64_t stride;
   };
   void Add(const char* data, int64_t size) { AddBlocks(data, size, 1, size); }
-  void AddBlocks(const char* data, int64_t size, int64_t blocks,
-                 int64_t stride) {
+  void AddBlocks(const char* data, int64_t size, int64_t blocks, int64_t stride) {
     if (size <= 0 || blocks <= 0) return;
     if (size == stride) size *= std::exchange(blocks, 1);
     bytes_ += static_cast<size_t>(size * blocks);
@@ -88,27 +87,16 @@ class Algorithm {
 
   // Checks that the shape makes sense for a group of `size`, so that the other
   // methods need not.
-  virtual absl::Status Validate(const CollectiveShape& shape,
-                                int size) const = 0;
-  virtual int phases(const CollectiveShape& shape,
-                     const GroupPlan& plan) const = 0;
-  virtual bool Sends(const CollectiveShape& shape, const GroupPlan& plan,
-                     int phase, int to) const {
-    return true;
-  }
-  virtual bool Receives(const CollectiveShape& shape, const GroupPlan& plan,
-                        int phase, int from) const {
-    return true;
-  }
-  virtual absl::Status Gather(const ExchangeView& view, int phase, int to,
-                              PieceList& pieces) const = 0;
+  virtual absl::Status Validate(const CollectiveShape& shape, int size) const = 0;
+  virtual int phases(const CollectiveShape& shape, const GroupPlan& plan) const = 0;
+  virtual bool Sends(const CollectiveShape& shape, const GroupPlan& plan, int phase, int to) const { return true; }
+  virtual bool Receives(const CollectiveShape& shape, const GroupPlan& plan, int phase, int from) const { return true; }
+  virtual absl::Status Gather(const ExchangeView& view, int phase, int to, PieceList& pieces) const = 0;
   // What the message of `from` must have; nullopt if only Apply can tell.
-  virtual std::optional<int64_t> ExpectedBytes(const CollectiveShape& shape,
-                                               const GroupPlan& plan, int phase,
+  virtual std::optional<int64_t> ExpectedBytes(const CollectiveShape& shape, const GroupPlan& plan, int phase,
                                                int from) const = 0;
   // Does part `part` of `parts` of the phase's work. The parts are disjoint.
-  virtual absl::Status Apply(const ExchangeView& view, int phase, int part,
-                             int parts) const = 0;
+  virtual absl::Status Apply(const ExchangeView& view, int phase, int part, int parts) const = 0;
 };
 
 const Algorithm& FindAlgorithm(CollectiveKind kind);

@@ -7,25 +7,20 @@
 
 namespace switchtower {
 
-absl::Status Exchange::Attach(MemberCall& call, uint64_t call_fingerprint,
-                              int& index) {
+absl::Status Exchange::Attach(MemberCall& call, uint64_t call_fingerprint, int& index) {
   if (!attached()) {
     Prepare(call, call_fingerprint);
     for (EarlyMessage& message : std::exchange(early, {})) {
       launch->held_bytes -= message.message.cost();
-      RETURN_IF_ERROR(Place(message.from, message.phase, message.fingerprint,
-                            std::move(message.message)));
+      RETURN_IF_ERROR(Place(message.from, message.phase, message.fingerprint, std::move(message.message)));
     }
-  } else if (call_fingerprint != fingerprint ||
-             call.plan->ranks != plan->ranks) {
-    return absl::InvalidArgumentError(
-        fmt::format("ranks disagree about {}", Describe()));
+  } else if (call_fingerprint != fingerprint || call.plan->ranks != plan->ranks) {
+    return absl::InvalidArgumentError(fmt::format("ranks disagree about {}", Describe()));
   }
   index = plan->index_of[call.position];
   Member& member = members[index];
   if (member.here) {
-    return absl::InvalidArgumentError(fmt::format(
-        "rank {} came twice to {}", plan->ranks[call.position], Describe()));
+    return absl::InvalidArgumentError(fmt::format("rank {} came twice to {}", plan->ranks[call.position], Describe()));
   }
   member.here = true;
   member.operands = std::move(call.operands);
@@ -49,8 +44,7 @@ void Exchange::Prepare(MemberCall& call, uint64_t call_fingerprint) {
     inbox.messages.resize(processes);
     inbox.here.resize(processes, false);
     for (int p = 0; p < processes; ++p) {
-      if (p != plan->self && algorithm->Receives(shape, *plan, phase, p))
-        ++inbox.missing;
+      if (p != plan->self && algorithm->Receives(shape, *plan, phase, p)) ++inbox.missing;
     }
   }
   for (int slot = 0; slot < phases * processes; ++slot) {
@@ -58,33 +52,24 @@ void Exchange::Prepare(MemberCall& call, uint64_t call_fingerprint) {
   }
 }
 
-absl::Status Exchange::Place(WorkerId from, int phase,
-                             uint64_t message_fingerprint,
-                             HeldMessage message) {
+absl::Status Exchange::Place(WorkerId from, int phase, uint64_t message_fingerprint, HeldMessage message) {
   const int process = plan->ProcessIndex(from);
   if (process < 0 || process == plan->self) {
-    LogWarn("message of worker {} dropped, it has no rank in {}", from.value,
-            Describe());
+    LogWarn("message of worker {} dropped, it has no rank in {}", from.value, Describe());
     return absl::OkStatus();
   }
   if (message_fingerprint != fingerprint) {
     return absl::InvalidArgumentError(
-        fmt::format("ranks on workers {} and {} disagree about {}", from.value,
-                    plan->gang->self.value, Describe()));
+        fmt::format("ranks on workers {} and {} disagree about {}", from.value, plan->gang->self.value, Describe()));
   }
-  if (phase >= phases || !algorithm->Receives(shape, *plan, phase, process) ||
-      inboxes[phase].here[process]) {
+  if (phase >= phases || !algorithm->Receives(shape, *plan, phase, process) || inboxes[phase].here[process]) {
     return absl::DataLossError(
-        fmt::format("worker {} sent a message that doesn't belong to {}",
-                    from.value, Describe()));
+        fmt::format("worker {} sent a message that doesn't belong to {}", from.value, Describe()));
   }
-  const std::optional<int64_t> expected =
-      algorithm->ExpectedBytes(shape, *plan, phase, process);
-  if (expected.has_value() &&
-      *expected != static_cast<int64_t>(message.size())) {
+  const std::optional<int64_t> expected = algorithm->ExpectedBytes(shape, *plan, phase, process);
+  if (expected.has_value() && *expected != static_cast<int64_t>(message.size())) {
     return absl::DataLossError(
-        fmt::format("worker {} sent {} bytes for {}, not {}", from.value,
-                    message.size(), Describe(), *expected));
+        fmt::format("worker {} sent {} bytes for {}, not {}", from.value, message.size(), Describe(), *expected));
   }
   Inbox& inbox = inboxes[phase];
   inbox.messages[process] = std::move(message);
@@ -98,17 +83,14 @@ bool Exchange::NeedsMessageOf(WorkerId worker) const {
   const int process = plan->ProcessIndex(worker);
   if (process < 0 || process == plan->self) return false;
   for (int phase = 0; phase < phases; ++phase) {
-    if (algorithm->Receives(shape, *plan, phase, process) &&
-        !inboxes[phase].here[process])
-      return true;
+    if (algorithm->Receives(shape, *plan, phase, process) && !inboxes[phase].here[process]) return true;
   }
   return false;
 }
 
 ExchangeView Exchange::View() const {
   ExchangeView view{*plan, shape, {}, {}};
-  for (const Member& member : members)
-    view.members.push_back({member.operands, member.results});
+  for (const Member& member : members) view.members.push_back({member.operands, member.results});
   return view;
 }
 
@@ -116,13 +98,10 @@ ExchangeView Exchange::View(int phase) const {
   ExchangeView view = View();
   view.received.resize(plan->process_count());
   const Inbox& inbox = inboxes[phase];
-  for (size_t p = 0; p < inbox.messages.size(); ++p)
-    view.received[p] = inbox.messages[p].view();
+  for (size_t p = 0; p < inbox.messages.size(); ++p) view.received[p] = inbox.messages[p].view();
   return view;
 }
 
-std::string Exchange::Describe() const {
-  return fmt::format("{} {} of launch {}", Name(kind), key.op_id, launch->id);
-}
+std::string Exchange::Describe() const { return fmt::format("{} {} of launch {}", Name(kind), key.op_id, launch->id); }
 
 }  // namespace switchtower

@@ -49,9 +49,7 @@ class HeldMessage {
   size_t size() const { return size_; }
   // Memory that it takes, about.
   size_t cost() const { return size_ + 256; }
-  std::string_view view() const {
-    return {owner_ != nullptr ? owner_.get() : small_.data(), size_};
-  }
+  std::string_view view() const { return {owner_ != nullptr ? owner_.get() : small_.data(), size_}; }
 
  private:
   size_t size_ = 0;
@@ -109,21 +107,15 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
     bool pinned = false;
   };
 
-  Exchange(ExchangeEngine* engine, std::shared_ptr<ExchangeLaunch> launch,
-           ExchangeKey key, CollectiveKind kind)
-      : engine(engine),
-        launch(std::move(launch)),
-        key(key),
-        kind(kind),
-        since(std::chrono::steady_clock::now()) {}
+  Exchange(ExchangeEngine* engine, std::shared_ptr<ExchangeLaunch> launch, ExchangeKey key, CollectiveKind kind)
+      : engine(engine), launch(std::move(launch)), key(key), kind(kind), since(std::chrono::steady_clock::now()) {}
 
   // The first member brings plan and shape; later ones must agree. `index` gets
   // the member's place.
   absl::Status Attach(MemberCall& call, uint64_t call_fingerprint, int& index);
   // Puts a message into its inbox. Messages of workers outside the group are
   // dropped.
-  absl::Status Place(WorkerId from, int phase, uint64_t message_fingerprint,
-                     HeldMessage message);
+  absl::Status Place(WorkerId from, int phase, uint64_t message_fingerprint, HeldMessage message);
   // Whether something that `worker` has still to send is needed.
   bool NeedsMessageOf(WorkerId worker) const;
   bool attached() const { return plan != nullptr; }
@@ -153,8 +145,7 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
   std::array<Inbox, 2> inboxes;  // by phase
   absl::InlinedVector<SendSlot, 4> send_slots;
 
-  int stage =
-      0;  // 2 * phase: to send; 2 * phase + 1: to apply; 2 * phases: at the end
+  int stage = 0;       // 2 * phase: to send; 2 * phase + 1: to apply; 2 * phases: at the end
   bool busy = false;   // a step is running
   bool ended = false;  // members were completed
   int pins = 0;

@@ -9,9 +9,7 @@
 
 namespace switchtower {
 ExchangeEngine::ExchangeEngine(Fabric& fabric, const Options& options)
-    : fabric_(fabric),
-      options_(options),
-      pool_("collective", options.threads) {}
+    : fabric_(fabric), options_(options), pool_("collective", options.threads) {}
 
 ExchangeEngine::~ExchangeEngine() { Stop(); }
 
@@ -20,14 +18,12 @@ void ExchangeEngine::Stop() {
   {
     MutexLock lock(mutex_);
     stopped_ = true;
-    for (auto& [id, launch] : launches_)
-      Fail(*launch, absl::CancelledError("the worker stops"), failed);
+    for (auto& [id, launch] : launches_) Fail(*launch, absl::CancelledError("the worker stops"), failed);
   }
   AdvanceAll(failed);
 }
 
-void ExchangeEngine::LaunchBegins(LaunchId id,
-                                  std::shared_ptr<const GangTable>) {
+void ExchangeEngine::LaunchBegins(LaunchId id, std::shared_ptr<const GangTable>) {
   MutexLock lock(mutex_);
   std::shared_ptr<ExchangeLaunch>& launch = launches_[id];
   if (launch == nullptr) {
@@ -67,28 +63,24 @@ void ExchangeEngine::LaunchEnded(LaunchId id) {
     MutexLock lock(mutex_);
     const auto it = launches_.find(id);
     if (it == launches_.end()) return;
-    Fail(*it->second,
-         absl::CancelledError(fmt::format("launch {} has ended", id)), failed);
+    Fail(*it->second, absl::CancelledError(fmt::format("launch {} has ended", id)), failed);
     Forget(*it->second);
     launches_.erase(it);
   }
   AdvanceAll(failed);
 }
 
-void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause,
-                          Exchanges& failed) {
+void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed) {
   if (launch.cause.ok()) launch.cause = std::move(cause);
   for (auto& [key, exchange] : launch.exchanges) failed.push_back(exchange);
 }
 
 void ExchangeEngine::AdvanceAll(const Exchanges& exchanges) {
-  for (const ExchangePtr& exchange : exchanges)
-    Advance(exchange, On::kElsewhere, -1);
+  for (const ExchangePtr& exchange : exchanges) Advance(exchange, On::kElsewhere, -1);
 }
 
 void ExchangeEngine::Join(MemberCall call) {
-  absl::Status status =
-      FindAlgorithm(call.shape.kind).Validate(call.shape, call.plan->size());
+  absl::Status status = FindAlgorithm(call.shape.kind).Validate(call.shape, call.plan->size());
   if (!status.ok()) {
     call.done(std::move(status));
     return;
@@ -103,26 +95,21 @@ void ExchangeEngine::Join(MemberCall call) {
   }
   AdvanceAll(failed);
   if (!status.ok()) {
-    if (call.done != nullptr)
-      call.done(std::move(status));  // else it went into a failed exchange
+    if (call.done != nullptr) call.done(std::move(status));  // else it went into a failed exchange
     return;
   }
   Advance(exchange, On::kJoin, index);
 }
 
-absl::Status ExchangeEngine::JoinExchange(MemberCall& call,
-                                          uint64_t fingerprint,
-                                          ExchangePtr& exchange, int& index,
+absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, int& index,
                                           Exchanges& failed) {
   const auto it = launches_.find(call.launch);
   if (it == launches_.end() || !it->second->begun) {
-    return absl::FailedPreconditionError(
-        fmt::format("launch {} isn't running here", call.launch));
+    return absl::FailedPreconditionError(fmt::format("launch {} isn't running here", call.launch));
   }
   const std::shared_ptr<ExchangeLaunch>& launch = it->second;
   if (!launch->cause.ok()) return launch->cause;
-  exchange = FindExchange(launch, {call.op_id, call.iteration, call.group},
-                          call.shape.kind);
+  exchange = FindExchange(launch, {call.op_id, call.iteration, call.group}, call.shape.kind);
   const bool first = !exchange->attached();
   const size_t held = launch->held_bytes;
   absl::Status status = exchange->Attach(call, fingerprint, index);
@@ -130,9 +117,8 @@ absl::Status ExchangeEngine::JoinExchange(MemberCall& call,
   if (status.ok() && first && !lost_.empty()) {
     for (const auto& [worker, why] : lost_) {
       if (!exchange->NeedsMessageOf(worker)) continue;
-      status = absl::DataLossError(
-          fmt::format("worker {} was lost before {}: {}", worker.value,
-                      exchange->Describe(), std::string(why.message())));
+      status = absl::DataLossError(fmt::format("worker {} was lost before {}: {}", worker.value, exchange->Describe(),
+                                               std::string(why.message())));
       break;
     }
   }
@@ -140,12 +126,10 @@ absl::Status ExchangeEngine::JoinExchange(MemberCall& call,
   return status;
 }
 
-ExchangePtr& ExchangeEngine::FindExchange(
-    const std::shared_ptr<ExchangeLaunch>& launch, const ExchangeKey& key,
-    CollectiveKind kind) {
+ExchangePtr& ExchangeEngine::FindExchange(const std::shared_ptr<ExchangeLaunch>& launch, const ExchangeKey& key,
+                                          CollectiveKind kind) {
   ExchangePtr& exchange = launch->exchanges[key];
-  if (exchange == nullptr)
-    exchange = std::make_shared<Exchange>(this, launch, key, kind);
+  if (exchange == nullptr) exchange = std::make_shared<Exchange>(this, launch, key, kind);
   return exchange;
 }
 
@@ -160,12 +144,10 @@ std::shared_ptr<ExchangeLaunch> ExchangeEngine::LaunchOfMessage(LaunchId id) {
   return launch;
 }
 
-absl::Status ExchangeEngine::Hold(Exchange& exchange,
-                                  Exchange::EarlyMessage message) {
+absl::Status ExchangeEngine::Hold(Exchange& exchange, Exchange::EarlyMessage message) {
   ExchangeLaunch& launch = *exchange.launch;
   const size_t cost = message.message.cost();
-  if (launch.held_bytes + cost > options_.early_bytes_max ||
-      held_bytes_ + cost > 4 * options_.early_bytes_max) {
+  if (launch.held_bytes + cost > options_.early_bytes_max || held_bytes_ + cost > 4 * options_.early_bytes_max) {
     return absl::ResourceExhaustedError(
         fmt::format("{}: ranks here are too far behind, {} bytes of peers' "
                     "messages wait for them and {} for all launches",
@@ -177,17 +159,12 @@ absl::Status ExchangeEngine::Hold(Exchange& exchange,
   return absl::OkStatus();
 }
 
-void ExchangeEngine::Forget(ExchangeLaunch& launch) {
-  held_bytes_ -= std::exchange(launch.held_bytes, 0);
-}
+void ExchangeEngine::Forget(ExchangeLaunch& launch) { held_bytes_ -= std::exchange(launch.held_bytes, 0); }
 
-void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words,
-                                   ReceivedBytes bytes) {
+void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, ReceivedBytes bytes) {
   const std::optional<CollectiveHeader> header = CollectiveHeader::Read(words);
   if (!header.has_value()) {
-    LogError(
-        "collective message of worker {} dropped, its header makes no sense",
-        from.value);
+    LogError("collective message of worker {} dropped, its header makes no sense", from.value);
     return;
   }
   HeldMessage message(std::move(bytes));
@@ -196,21 +173,17 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words,
   {
     MutexLock lock(mutex_);
     if (!lost_.empty()) lost_.erase(from);
-    const std::shared_ptr<ExchangeLaunch> launch =
-        LaunchOfMessage(header->launch);
+    const std::shared_ptr<ExchangeLaunch> launch = LaunchOfMessage(header->launch);
     if (launch == nullptr || !launch->cause.ok()) {
       stale_messages_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
     exchange = FindExchange(launch, header->key, header->kind);
     if (exchange->attached()) {
-      absl::Status status = exchange->Place(
-          from, header->phase, header->fingerprint, std::move(message));
+      absl::Status status = exchange->Place(from, header->phase, header->fingerprint, std::move(message));
       if (!status.ok()) Fail(*launch, std::move(status), failed);
     } else {
-      absl::Status status =
-          Hold(*exchange,
-               {from, header->phase, header->fingerprint, std::move(message)});
+      absl::Status status = Hold(*exchange, {from, header->phase, header->fingerprint, std::move(message)});
       if (!status.ok()) Fail(*launch, std::move(status), failed);
     }
   }
@@ -231,8 +204,7 @@ void ExchangeEngine::OnPeerLost(WorkerId peer, absl::Status why) {
       for (auto& [key, exchange] : launch->exchanges) {
         if (!exchange->NeedsMessageOf(peer)) continue;
         Fail(*launch,
-             absl::DataLossError(fmt::format("worker {} was lost during {}: {}",
-                                             peer.value, exchange->Describe(),
+             absl::DataLossError(fmt::format("worker {} was lost during {}: {}", peer.value, exchange->Describe(),
                                              std::string(why.message()))),
              failed);
         break;
@@ -243,8 +215,7 @@ void ExchangeEngine::OnPeerLost(WorkerId peer, absl::Status why) {
 }
 
 CollectiveStats ExchangeEngine::stats() const {
-  return {operations_.load(std::memory_order_relaxed),
-          bytes_in_memory_.load(std::memory_order_relaxed)};
+  return {operations_.load(std::memory_order_relaxed), bytes_in_memory_.load(std::memory_order_relaxed)};
 }
 
 std::vector<PendingCollective> ExchangeEngine::Pending() const {
@@ -252,25 +223,15 @@ std::vector<PendingCollective> ExchangeEngine::Pending() const {
   MutexLock lock(mutex_);
   for (const auto& [id, launch] : launches_) {
     for (const auto& [key, exchange] : launch->exchanges) {
-      PendingCollective& entry = pending.emplace_back(
-          PendingCollective{id,
-                            key.op_id,
-                            key.iteration,
-                            key.group,
-                            std::string(Name(exchange->kind)),
-                            {},
-                            {},
-                            exchange->since});
+      PendingCollective& entry = pending.emplace_back(PendingCollective{
+          id, key.op_id, key.iteration, key.group, std::string(Name(exchange->kind)), {}, {}, exchange->since});
       if (!exchange->attached()) continue;
       const GroupPlan& plan = *exchange->plan;
       for (int position = 0; position < plan.size(); ++position) {
         const int process = plan.process_of[position];
-        const bool here =
-            process == plan.self
-                ? exchange->members[plan.index_of[position]].here
-                : !exchange->NeedsMessageOf(plan.processes[process].worker);
-        (here ? entry.ranks_here : entry.ranks_missing)
-            .push_back(plan.ranks[position]);
+        const bool here = process == plan.self ? exchange->members[plan.index_of[position]].here
+                                               : !exchange->NeedsMessageOf(plan.processes[process].worker);
+        (here ? entry.ranks_here : entry.ranks_missing).push_back(plan.ranks[position]);
       }
     }
   }

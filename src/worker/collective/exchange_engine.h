@@ -48,56 +48,45 @@ namespace switchtower {
 // What somebody who asks "why does it hang" wants to know.
 struct PendingCollective {
   LaunchId launch;
-  uint32_t op_id =
-      0;  // CollectiveSite of the program has its name and source line
+  uint32_t op_id = 0;  // CollectiveSite of the program has its name and source line
   uint32_t iteration = 0;
   uint32_t group = 0;
   std::string kind;
-  std::vector<int64_t> ranks_here;  // local ranks that came, and those whose
-                                    // worker's message came
-  std::vector<int64_t>
-      ranks_missing;  // both empty: only peers' messages are here so far
+  std::vector<int64_t> ranks_here;     // local ranks that came, and those whose
+                                       // worker's message came
+  std::vector<int64_t> ranks_missing;  // both empty: only peers' messages are here so far
   std::chrono::steady_clock::time_point since;
 };
 
-class ExchangeEngine final : public CollectiveEngine,
-                             public PeerRouter::Handler {
+class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler {
  public:
   struct Options {
-    int64_t user_data_type = 0;  // of RegisterCollectives
-    int threads = 4;  // a few more than devices here: programs go on on them
-    size_t early_bytes_max =
-        size_t{1} << 30;  // for each launch; four times as much for all
+    int64_t user_data_type = 0;                // of RegisterCollectives
+    int threads = 4;                           // a few more than devices here: programs go on on them
+    size_t early_bytes_max = size_t{1} << 30;  // for each launch; four times as much for all
   };
   ExchangeEngine(Fabric& fabric, const Options& options);
   ~ExchangeEngine() override;
 
   // A rank of this worker comes to a collective.
   void Join(MemberCall call) EXCLUDES(mutex_);
-  absl::StatusOr<std::shared_ptr<const GroupPlan>> Plan(
-      const std::shared_ptr<const GangTable>& gang,
-      absl::Span<const int64_t> ranks) {
+  absl::StatusOr<std::shared_ptr<const GroupPlan>> Plan(const std::shared_ptr<const GangTable>& gang,
+                                                        absl::Span<const int64_t> ranks) {
     return plans_.Get(gang, ranks);
   }
   // Ends what is pending and refuses what comes.
   void Stop() EXCLUDES(mutex_);
 
   std::vector<PendingCollective> Pending() const EXCLUDES(mutex_);
-  uint64_t stale_messages() const {
-    return stale_messages_.load(std::memory_order_relaxed);
-  }
+  uint64_t stale_messages() const { return stale_messages_.load(std::memory_order_relaxed); }
 
   int64_t user_data_type() const override { return options_.user_data_type; }
-  void LaunchBegins(LaunchId launch,
-                    std::shared_ptr<const GangTable> gang) override
-      EXCLUDES(mutex_);
-  void CancelLaunch(LaunchId launch, absl::Status cause) override
-      EXCLUDES(mutex_);
+  void LaunchBegins(LaunchId launch, std::shared_ptr<const GangTable> gang) override EXCLUDES(mutex_);
+  void CancelLaunch(LaunchId launch, absl::Status cause) override EXCLUDES(mutex_);
   void LaunchEnded(LaunchId launch) override EXCLUDES(mutex_);
   CollectiveStats stats() const override;
 
-  void OnPeerMessage(WorkerId from, const MessageHeader& header,
-                     ReceivedBytes bytes) override EXCLUDES(mutex_);
+  void OnPeerMessage(WorkerId from, const MessageHeader& header, ReceivedBytes bytes) override EXCLUDES(mutex_);
   void OnPeerLost(WorkerId peer, absl::Status why) override EXCLUDES(mutex_);
 
  private:
@@ -106,21 +95,17 @@ class ExchangeEngine final : public CollectiveEngine,
   using Exchanges = std::vector<ExchangePtr>;
 
   std::shared_ptr<ExchangeLaunch> LaunchOfMessage(LaunchId id) REQUIRES(mutex_);
-  ExchangePtr& FindExchange(const std::shared_ptr<ExchangeLaunch>& launch,
-                            const ExchangeKey& key, CollectiveKind kind)
+  ExchangePtr& FindExchange(const std::shared_ptr<ExchangeLaunch>& launch, const ExchangeKey& key, CollectiveKind kind)
       REQUIRES(mutex_);
-  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint,
-                            ExchangePtr& exchange, int& index,
+  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, int& index,
                             Exchanges& failed) REQUIRES(mutex_);
   // Takes a message whose members haven't come; ResourceExhausted if there are
   // too many.
-  absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message)
-      REQUIRES(mutex_);
+  absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message) REQUIRES(mutex_);
   void Forget(ExchangeLaunch& launch) REQUIRES(mutex_);
   // Sets the cause if there is none, and appends the exchanges that it ends to
   // `failed`: Advance them unlocked.
-  void Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed)
-      REQUIRES(mutex_);
+  void Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed) REQUIRES(mutex_);
   void AdvanceAll(const Exchanges& exchanges) EXCLUDES(mutex_);
 
   // Runs the steps that can run. `self`: the member whose Join this is, -1 if
@@ -128,10 +113,8 @@ class ExchangeEngine final : public CollectiveEngine,
   void Advance(const ExchangePtr& exchange, On on, int self) EXCLUDES(mutex_);
   Step NextStep(Exchange& exchange) REQUIRES(mutex_);
   void Send(const ExchangePtr& exchange, int phase) EXCLUDES(mutex_);
-  void SendTo(const ExchangePtr& exchange, int phase, int to,
-              const PieceList& pieces) EXCLUDES(mutex_);
-  void OnSent(const Exchange::SendSlot& slot, const absl::Status& status)
-      EXCLUDES(mutex_);
+  void SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
+  void OnSent(const Exchange::SendSlot& slot, const absl::Status& status) EXCLUDES(mutex_);
   // False: the step goes on elsewhere, which will Advance.
   bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
   // True for the last part.
@@ -143,11 +126,9 @@ class ExchangeEngine final : public CollectiveEngine,
   PlanCache plans_;
 
   mutable Mutex mutex_;
-  absl::flat_hash_map<LaunchId, std::shared_ptr<ExchangeLaunch>> launches_
-      GUARDED_BY(mutex_);
+  absl::flat_hash_map<LaunchId, std::shared_ptr<ExchangeLaunch>> launches_ GUARDED_BY(mutex_);
   LaunchId newest_begun_ GUARDED_BY(mutex_);
-  int not_begun_ GUARDED_BY(mutex_) =
-      0;  // launches of which only messages are here
+  int not_begun_ GUARDED_BY(mutex_) = 0;      // launches of which only messages are here
   size_t held_bytes_ GUARDED_BY(mutex_) = 0;  // of all launches
   absl::flat_hash_map<WorkerId, absl::Status> lost_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;

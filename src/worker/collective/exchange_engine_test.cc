@@ -20,15 +20,13 @@ namespace switchtower {
 namespace {
 
 const std::vector<std::vector<int>>& Placements() {
-  static const std::vector<std::vector<int>> placements = {
-      {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 1, 1, 1},
-      {0, 0, 1, 1, 2, 2, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7},
-      {0, 1, 2, 3, 0, 1, 2, 3}, {1, 0, 0, 0, 2, 0, 1, 0}};
+  static const std::vector<std::vector<int>> placements = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 1, 1, 1},
+                                                           {0, 0, 1, 1, 2, 2, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7},
+                                                           {0, 1, 2, 3, 0, 1, 2, 3}, {1, 0, 0, 0, 2, 0, 1, 0}};
   return placements;
 }
 const std::vector<std::vector<int64_t>> kOneGroup = {{0, 1, 2, 3, 4, 5, 6, 7}};
-const std::vector<std::vector<int64_t>> kTwoGroups = {{0, 2, 4, 6},
-                                                      {7, 5, 3, 1}};
+const std::vector<std::vector<int64_t>> kTwoGroups = {{0, 2, 4, 6}, {7, 5, 3, 1}};
 
 // Random values that are numbers of the type.
 void FillRandom(DType dtype, uint32_t seed, std::vector<char>& bytes) {
@@ -72,18 +70,15 @@ FillFn RandomFill(const CollectiveShape& shape) {
 
 // Joins all ranks in a shuffled order, some from other threads, and expects all
 // to end well.
-TestRun RunAll(TestCluster& cluster, const TestCollective& collective,
-               const FillFn& fill, uint32_t seed = 1) {
+TestRun RunAll(TestCluster& cluster, const TestCollective& collective, const FillFn& fill, uint32_t seed = 1) {
   TestRun run = MakeRun(cluster, collective.shape, fill);
   std::vector<int> order(cluster.ranks());
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));
   std::thread half([&] {
-    for (size_t i = 0; i < order.size(); i += 2)
-      JoinRank(cluster, collective, run, order[i]);
+    for (size_t i = 0; i < order.size(); i += 2) JoinRank(cluster, collective, run, order[i]);
   });
-  for (size_t i = 1; i < order.size(); i += 2)
-    JoinRank(cluster, collective, run, order[i]);
+  for (size_t i = 1; i < order.size(); i += 2) JoinRank(cluster, collective, run, order[i]);
   half.join();
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     const absl::Status status = run.ranks[rank]->outcome.Wait();
@@ -93,15 +88,12 @@ TestRun RunAll(TestCluster& cluster, const TestCollective& collective,
 }
 
 // expected(run, group, position) -> result buffers of that rank.
-using Reference = std::function<std::vector<std::vector<char>>(
-    const TestRun&, const std::vector<int64_t>&, size_t)>;
+using Reference = std::function<std::vector<std::vector<char>>(const TestRun&, const std::vector<int64_t>&, size_t)>;
 
-void ExpectEverywhere(const CollectiveShape& shape,
-                      const std::vector<std::vector<int64_t>>& groups,
+void ExpectEverywhere(const CollectiveShape& shape, const std::vector<std::vector<int64_t>>& groups,
                       const Reference& reference, FillFn fill = nullptr) {
   if (fill == nullptr) fill = RandomFill(shape);
-  std::map<int64_t, std::vector<std::vector<char>>>
-      expected_of;  // by rank; the operands are always the same
+  std::map<int64_t, std::vector<std::vector<char>>> expected_of;  // by rank; the operands are always the same
   for (const auto& placement : Placements()) {
     TestCluster cluster(placement);
     const LaunchId launch{1, 1};
@@ -113,15 +105,13 @@ void ExpectEverywhere(const CollectiveShape& shape,
         if (expected.empty()) expected = reference(run, group, position);
         for (size_t k = 0; k < expected.size(); ++k) {
           ASSERT_TRUE(run.ranks[group[position]]->results[k] == expected[k])
-              << Name(shape.kind) << " result " << k << " of rank "
-              << group[position] << " with " << cluster.processes().size()
-              << " processes";
+              << Name(shape.kind) << " result " << k << " of rank " << group[position] << " with "
+              << cluster.processes().size() << " processes";
         }
       }
     }
     cluster.End(launch);
-    for (auto& process : cluster.processes())
-      EXPECT_TRUE(process.engine->Pending().empty());
+    for (auto& process : cluster.processes()) EXPECT_TRUE(process.engine->Pending().empty());
   }
 }
 
@@ -132,8 +122,7 @@ std::vector<std::vector<char>> One(std::vector<char> bytes) {
 }
 
 template <typename T, typename Op>
-std::vector<char> FoldBytes(const std::vector<const char*>& sources,
-                            size_t bytes, T start, Op op) {
+std::vector<char> FoldBytes(const std::vector<const char*>& sources, size_t bytes, T start, Op op) {
   std::vector<char> out(bytes);
   for (size_t i = 0; i < bytes; i += sizeof(T)) {
     T acc = start;
@@ -148,9 +137,7 @@ std::vector<char> FoldBytes(const std::vector<const char*>& sources,
 }
 
 // Written for the test alone, element by element.
-std::vector<char> ReferenceSum(DType dtype,
-                               const std::vector<const char*>& sources,
-                               size_t bytes) {
+std::vector<char> ReferenceSum(DType dtype, const std::vector<const char*>& sources, size_t bytes) {
   switch (dtype) {
     case DType::kF32:
       return FoldBytes<float>(sources, bytes, 0, std::plus<float>());
@@ -166,21 +153,18 @@ std::vector<char> ReferenceSum(DType dtype,
       return FoldBytes<uint8_t>(sources, bytes, 0, std::plus<uint8_t>());
     case DType::kF16:
       return FoldBytes<_Float16>(sources, bytes, 0, [](_Float16 a, _Float16 b) {
-        return static_cast<_Float16>(static_cast<float>(a) +
-                                     static_cast<float>(b));
+        return static_cast<_Float16>(static_cast<float>(a) + static_cast<float>(b));
       });
     case DType::kBF16:
-      return FoldBytes<uint16_t>(sources, bytes, 0, [](uint16_t a, uint16_t b) {
-        return ToBFloat16(FromBFloat16(a) + FromBFloat16(b));
-      });
+      return FoldBytes<uint16_t>(sources, bytes, 0,
+                                 [](uint16_t a, uint16_t b) { return ToBFloat16(FromBFloat16(a) + FromBFloat16(b)); });
     default:
       ADD_FAILURE();
       return {};
   }
 }
 
-CollectiveShape AllReduceOf(std::vector<std::pair<DType, int64_t>> buffers,
-                            ReductionKind kind = ReductionKind::kSum) {
+CollectiveShape AllReduceOf(std::vector<std::pair<DType, int64_t>> buffers, ReductionKind kind = ReductionKind::kSum) {
   CollectiveShape shape;
   shape.kind = CollectiveKind::kAllReduce;
   shape.reduction = kind;
@@ -192,24 +176,20 @@ CollectiveShape AllReduceOf(std::vector<std::pair<DType, int64_t>> buffers,
 }
 
 Reference SumReference(const CollectiveShape& shape) {
-  return
-      [shape](const TestRun& run, const std::vector<int64_t>& group, size_t) {
-        std::vector<std::vector<char>> expected;
-        for (size_t k = 0; k < shape.operands.size(); ++k) {
-          std::vector<const char*> sources;
-          for (int64_t rank : group)
-            sources.push_back(run.ranks[rank]->operands[k].data());
-          expected.push_back(ReferenceSum(shape.operands[k].dtype, sources,
-                                          shape.operands[k].bytes()));
-        }
-        return expected;
-      };
+  return [shape](const TestRun& run, const std::vector<int64_t>& group, size_t) {
+    std::vector<std::vector<char>> expected;
+    for (size_t k = 0; k < shape.operands.size(); ++k) {
+      std::vector<const char*> sources;
+      for (int64_t rank : group) sources.push_back(run.ranks[rank]->operands[k].data());
+      expected.push_back(ReferenceSum(shape.operands[k].dtype, sources, shape.operands[k].bytes()));
+    }
+    return expected;
+  };
 }
 
 TEST(AllReduceTest, SameBitsEverywhereForEachTypeAndSize) {
   for (const DType dtype :
-       {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kS32,
-        DType::kS64, DType::kU8, DType::kC64}) {
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kS32, DType::kS64, DType::kU8, DType::kC64}) {
     // Both sides of the limit between one phase and two, and sizes that don't
     // divide.
     for (const int64_t elements : {1, 999, 70001}) {
@@ -224,43 +204,28 @@ TEST(AllReduceTest, SameBitsEverywhereForEachTypeAndSize) {
 
 TEST(AllReduceTest, Variadic) {
   for (const int64_t n : {3, 50001}) {
-    const CollectiveShape shape = AllReduceOf({{DType::kU8, 3},
-                                               {DType::kF32, n},
-                                               {DType::kBF16, n + 1},
-                                               {DType::kF64, 0},
-                                               {DType::kS32, 1}});
+    const CollectiveShape shape =
+        AllReduceOf({{DType::kU8, 3}, {DType::kF32, n}, {DType::kBF16, n + 1}, {DType::kF64, 0}, {DType::kS32, 1}});
     ExpectEverywhere(shape, kTwoGroups, SumReference(shape));
   }
 }
 
 TEST(AllReduceTest, PredAndMaximum) {
-  const CollectiveShape any =
-      AllReduceOf({{DType::kPred, 33}}, ReductionKind::kOr);
-  ExpectEverywhere(
-      any, kOneGroup,
-      [](const TestRun& run, const std::vector<int64_t>& group, size_t) {
-        std::vector<const char*> sources;
-        for (int64_t rank : group)
-          sources.push_back(run.ranks[rank]->operands[0].data());
-        return One(FoldBytes<uint8_t>(
-            sources, 33, 0, [](uint8_t a, uint8_t b) { return a | b; }));
-      });
-  const CollectiveShape max =
-      AllReduceOf({{DType::kF32, 40000}}, ReductionKind::kMax);
-  ExpectEverywhere(
-      max, kTwoGroups,
-      [](const TestRun& run, const std::vector<int64_t>& group, size_t) {
-        std::vector<const char*> sources;
-        for (int64_t rank : group)
-          sources.push_back(run.ranks[rank]->operands[0].data());
-        return One(
-            FoldBytes<float>(sources, 160000, -1e30f,
-                             [](float a, float b) { return std::max(a, b); }));
-      });
+  const CollectiveShape any = AllReduceOf({{DType::kPred, 33}}, ReductionKind::kOr);
+  ExpectEverywhere(any, kOneGroup, [](const TestRun& run, const std::vector<int64_t>& group, size_t) {
+    std::vector<const char*> sources;
+    for (int64_t rank : group) sources.push_back(run.ranks[rank]->operands[0].data());
+    return One(FoldBytes<uint8_t>(sources, 33, 0, [](uint8_t a, uint8_t b) { return a | b; }));
+  });
+  const CollectiveShape max = AllReduceOf({{DType::kF32, 40000}}, ReductionKind::kMax);
+  ExpectEverywhere(max, kTwoGroups, [](const TestRun& run, const std::vector<int64_t>& group, size_t) {
+    std::vector<const char*> sources;
+    for (int64_t rank : group) sources.push_back(run.ranks[rank]->operands[0].data());
+    return One(FoldBytes<float>(sources, 160000, -1e30f, [](float a, float b) { return std::max(a, b); }));
+  });
 }
 
-CollectiveShape Blocks(CollectiveKind kind, DType dtype,
-                       std::vector<std::pair<int64_t, int64_t>> outer_and_chunk,
+CollectiveShape Blocks(CollectiveKind kind, DType dtype, std::vector<std::pair<int64_t, int64_t>> outer_and_chunk,
                        int64_t size, bool whole_operand, bool whole_result) {
   CollectiveShape shape;
   shape.kind = kind;
@@ -277,33 +242,25 @@ CollectiveShape Blocks(CollectiveKind kind, DType dtype,
 TEST(ReduceScatterTest, EachPositionGetsItsChunks) {
   for (const auto& groups : {kOneGroup, kTwoGroups}) {
     const auto size = static_cast<int64_t>(groups[0].size());
-    for (const auto& [outer, chunk] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 4}, {7, 12}, {1, 20000}, {1000, 8}, {3, 8004}}) {
+    for (const auto& [outer, chunk] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 4}, {7, 12}, {1, 20000}, {1000, 8}, {3, 8004}}) {
       for (const DType dtype : {DType::kF32, DType::kF16}) {
         const CollectiveShape shape =
-            Blocks(CollectiveKind::kReduceScatter, dtype,
-                   {{outer, chunk}, {2, 8}}, size, true, false);
-        ExpectEverywhere(
-            shape, groups,
-            [&](const TestRun& run, const std::vector<int64_t>& group,
-                size_t position) {
-              std::vector<std::vector<char>> expected;
-              for (size_t k = 0; k < 2; ++k) {
-                std::vector<const char*> sources;
-                for (int64_t rank : group)
-                  sources.push_back(run.ranks[rank]->operands[k].data());
-                const auto sum =
-                    ReferenceSum(dtype, sources, shape.operands[k].bytes());
-                std::vector<char>& out = expected.emplace_back();
-                for (int64_t b = 0; b < shape.outer[k]; ++b) {
-                  const auto at = sum.begin() +
-                                  (b * size + static_cast<int64_t>(position)) *
-                                      shape.chunk_bytes[k];
-                  out.insert(out.end(), at, at + shape.chunk_bytes[k]);
-                }
-              }
-              return expected;
-            });
+            Blocks(CollectiveKind::kReduceScatter, dtype, {{outer, chunk}, {2, 8}}, size, true, false);
+        ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
+          std::vector<std::vector<char>> expected;
+          for (size_t k = 0; k < 2; ++k) {
+            std::vector<const char*> sources;
+            for (int64_t rank : group) sources.push_back(run.ranks[rank]->operands[k].data());
+            const auto sum = ReferenceSum(dtype, sources, shape.operands[k].bytes());
+            std::vector<char>& out = expected.emplace_back();
+            for (int64_t b = 0; b < shape.outer[k]; ++b) {
+              const auto at = sum.begin() + (b * size + static_cast<int64_t>(position)) * shape.chunk_bytes[k];
+              out.insert(out.end(), at, at + shape.chunk_bytes[k]);
+            }
+          }
+          return expected;
+        });
       }
     }
   }
@@ -312,27 +269,23 @@ TEST(ReduceScatterTest, EachPositionGetsItsChunks) {
 TEST(AllGatherTest, ChunksLieByPosition) {
   for (const auto& groups : {kOneGroup, kTwoGroups}) {
     const auto size = static_cast<int64_t>(groups[0].size());
-    for (const auto& [outer, chunk] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 1}, {9, 3}, {1, 100000}, {4000, 16}}) {
+    for (const auto& [outer, chunk] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {9, 3}, {1, 100000}, {4000, 16}}) {
       const CollectiveShape shape =
-          Blocks(CollectiveKind::kAllGather, DType::kU8,
-                 {{outer, chunk}, {1, 5}}, size, false, true);
-      ExpectEverywhere(
-          shape, groups,
-          [&](const TestRun& run, const std::vector<int64_t>& group, size_t) {
-            std::vector<std::vector<char>> expected;
-            for (size_t k = 0; k < 2; ++k) {
-              std::vector<char>& out = expected.emplace_back();
-              for (int64_t b = 0; b < shape.outer[k]; ++b) {
-                for (int64_t rank : group) {
-                  const auto at = run.ranks[rank]->operands[k].begin() +
-                                  b * shape.chunk_bytes[k];
-                  out.insert(out.end(), at, at + shape.chunk_bytes[k]);
-                }
-              }
+          Blocks(CollectiveKind::kAllGather, DType::kU8, {{outer, chunk}, {1, 5}}, size, false, true);
+      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t) {
+        std::vector<std::vector<char>> expected;
+        for (size_t k = 0; k < 2; ++k) {
+          std::vector<char>& out = expected.emplace_back();
+          for (int64_t b = 0; b < shape.outer[k]; ++b) {
+            for (int64_t rank : group) {
+              const auto at = run.ranks[rank]->operands[k].begin() + b * shape.chunk_bytes[k];
+              out.insert(out.end(), at, at + shape.chunk_bytes[k]);
             }
-            return expected;
-          });
+          }
+        }
+        return expected;
+      });
     }
   }
 }
@@ -345,65 +298,48 @@ TEST(AllToAllTest, TupleAndArray) {
       shape.kind = CollectiveKind::kAllToAll;
       shape.operands.resize(size, {DType::kF32, elements});
       shape.results = shape.operands;
-      ExpectEverywhere(
-          shape, groups,
-          [&](const TestRun& run, const std::vector<int64_t>& group,
-              size_t position) {
-            std::vector<std::vector<char>> expected;
-            for (int64_t rank : group)
-              expected.push_back(run.ranks[rank]->operands[position]);
-            return expected;
-          });
+      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
+        std::vector<std::vector<char>> expected;
+        for (int64_t rank : group) expected.push_back(run.ranks[rank]->operands[position]);
+        return expected;
+      });
     }
-    for (const auto& [outer, chunk] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 3}, {10, 4}, {2, 50000}}) {
+    for (const auto& [outer, chunk] : std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {10, 4}, {2, 50000}}) {
       const CollectiveShape shape =
-          Blocks(CollectiveKind::kAllToAllArray, DType::kU8, {{outer, chunk}},
-                 static_cast<int64_t>(size), true, true);
-      ExpectEverywhere(
-          shape, groups,
-          [&](const TestRun& run, const std::vector<int64_t>& group,
-              size_t position) {
-            std::vector<char> out;
-            for (int64_t b = 0; b < shape.outer[0]; ++b) {
-              for (int64_t rank : group) {
-                const auto at = run.ranks[rank]->operands[0].begin() +
-                                (b * static_cast<int64_t>(size) +
-                                 static_cast<int64_t>(position)) *
-                                    shape.chunk_bytes[0];
-                out.insert(out.end(), at, at + shape.chunk_bytes[0]);
-              }
-            }
-            return One(std::move(out));
-          });
+          Blocks(CollectiveKind::kAllToAllArray, DType::kU8, {{outer, chunk}}, static_cast<int64_t>(size), true, true);
+      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
+        std::vector<char> out;
+        for (int64_t b = 0; b < shape.outer[0]; ++b) {
+          for (int64_t rank : group) {
+            const auto at = run.ranks[rank]->operands[0].begin() +
+                            (b * static_cast<int64_t>(size) + static_cast<int64_t>(position)) * shape.chunk_bytes[0];
+            out.insert(out.end(), at, at + shape.chunk_bytes[0]);
+          }
+        }
+        return One(std::move(out));
+      });
     }
   }
 }
 
 TEST(PermuteTest, CopiesOrZeros) {
   for (const std::vector<int>& source_of :
-       {std::vector<int>{7, 0, 1, 2, 3, 4, 5, 6},
-        {-1, 0, 1, -1, 5, 4, -1, -1},
-        {3, 3, 3, 3, 3, 3, 3, 3}}) {
+       {std::vector<int>{7, 0, 1, 2, 3, 4, 5, 6}, {-1, 0, 1, -1, 5, 4, -1, -1}, {3, 3, 3, 3, 3, 3, 3, 3}}) {
     for (const int64_t elements : {1, 40000}) {
       CollectiveShape shape;
       shape.kind = CollectiveKind::kPermute;
       shape.operands = {{DType::kF32, elements}, {DType::kU8, 3}};
       shape.results = shape.operands;
       shape.source_of.assign(source_of.begin(), source_of.end());
-      ExpectEverywhere(
-          shape, kOneGroup,
-          [&](const TestRun& run, const std::vector<int64_t>&,
-              size_t position) {
-            std::vector<std::vector<char>> expected;
-            for (size_t k = 0; k < 2; ++k) {
-              const int source = source_of[position];
-              expected.push_back(
-                  source < 0 ? std::vector<char>(shape.operands[k].bytes())
-                             : run.ranks[source]->operands[k]);
-            }
-            return expected;
-          });
+      ExpectEverywhere(shape, kOneGroup, [&](const TestRun& run, const std::vector<int64_t>&, size_t position) {
+        std::vector<std::vector<char>> expected;
+        for (size_t k = 0; k < 2; ++k) {
+          const int source = source_of[position];
+          expected.push_back(source < 0 ? std::vector<char>(shape.operands[k].bytes())
+                                        : run.ranks[source]->operands[k]);
+        }
+        return expected;
+      });
     }
   }
 }
@@ -416,22 +352,17 @@ TEST(RaggedAllToAllTest, RowsGoWhereTheProgramSays) {
   CollectiveShape shape;
   shape.kind = CollectiveKind::kRaggedAllToAll;
   shape.row_bytes = kRow;
-  shape.operands = {
-      {DType::kU8, index * 4 * kRow}, {DType::kU8, index * 4 * kRow},
-      {DType::kS32, index},           {DType::kS32, index},
-      {DType::kS32, index},           {DType::kS32, index}};
+  shape.operands = {{DType::kU8, index * 4 * kRow}, {DType::kU8, index * 4 * kRow}, {DType::kS32, index},
+                    {DType::kS32, index},           {DType::kS32, index},           {DType::kS32, index}};
   shape.results = {{DType::kU8, index * 4 * kRow}};
-  const auto rows = [](int64_t from, int64_t to, int64_t u) {
-    return (from + to + u) % 4;
-  };
+  const auto rows = [](int64_t from, int64_t to, int64_t u) { return (from + to + u) % 4; };
   const FillFn fill = [&](int rank, int k, std::vector<char>& bytes) {
     FillRandom(DType::kU8, 77 * rank + k + 1, bytes);
     if (k < 2) return;
     for (int64_t p = 0; p < size; ++p) {
       for (int64_t u = 0; u < kSlices; ++u) {
         const int64_t i = p * kSlices + u;
-        const int64_t values[] = {i * 4, rows(rank, p, u),
-                                  (rank * kSlices + u) * 4, rows(p, rank, u)};
+        const int64_t values[] = {i * 4, rows(rank, p, u), (rank * kSlices + u) * 4, rows(p, rank, u)};
         const auto value = static_cast<int32_t>(values[k - 2]);
         std::memcpy(bytes.data() + i * 4, &value, 4);
       }
@@ -439,15 +370,12 @@ TEST(RaggedAllToAllTest, RowsGoWhereTheProgramSays) {
   };
   ExpectEverywhere(
       shape, kOneGroup,
-      [&](const TestRun& run, const std::vector<int64_t>& group,
-          size_t position) {
+      [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
         std::vector<char> out = run.ranks[group[position]]->operands[1];
         const auto to = static_cast<int64_t>(position);
         for (int64_t from = 0; from < size; ++from) {
           for (int64_t u = 0; u < kSlices; ++u) {
-            std::copy_n(run.ranks[from]->operands[0].begin() +
-                            (to * kSlices + u) * 4 * kRow,
-                        rows(from, to, u) * kRow,
+            std::copy_n(run.ranks[from]->operands[0].begin() + (to * kSlices + u) * 4 * kRow, rows(from, to, u) * kRow,
                         out.begin() + (from * kSlices + u) * 4 * kRow);
           }
         }
@@ -468,16 +396,11 @@ TEST(ExchangeEngineTest, ManyIterationsOpsAndGroupsAtOnce) {
   std::vector<Item> items;
   for (uint32_t op = 1; op <= 4; ++op) {
     for (uint32_t iteration = 0; iteration < 25; ++iteration) {
-      TestCollective collective{shape, op % 2 == 0 ? kOneGroup : kTwoGroups,
-                                launch, op, iteration};
-      items.push_back(
-          {collective,
-           MakeRun(
-               cluster, shape, [&](int rank, int, std::vector<char>& bytes) {
-                 const int32_t value =
-                     static_cast<int32_t>(op * 10000 + iteration * 100) + rank;
-                 std::memcpy(bytes.data(), &value, 4);
-               })});
+      TestCollective collective{shape, op % 2 == 0 ? kOneGroup : kTwoGroups, launch, op, iteration};
+      items.push_back({collective, MakeRun(cluster, shape, [&](int rank, int, std::vector<char>& bytes) {
+                         const int32_t value = static_cast<int32_t>(op * 10000 + iteration * 100) + rank;
+                         std::memcpy(bytes.data(), &value, 4);
+                       })});
     }
   }
   // Each rank comes to them in an order of its own.
@@ -487,21 +410,17 @@ TEST(ExchangeEngineTest, ManyIterationsOpsAndGroupsAtOnce) {
       std::vector<size_t> order(items.size());
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), std::mt19937(rank));
-      for (size_t i : order)
-        JoinRank(cluster, items[i].collective, items[i].run, rank);
+      for (size_t i : order) JoinRank(cluster, items[i].collective, items[i].run, rank);
     });
   }
   for (auto& thread : threads) thread.join();
   for (Item& item : items) {
-    const int32_t base = static_cast<int32_t>(item.collective.op_id * 10000 +
-                                              item.collective.iteration * 100);
+    const int32_t base = static_cast<int32_t>(item.collective.op_id * 10000 + item.collective.iteration * 100);
     for (int rank = 0; rank < 8; ++rank) {
       ASSERT_TRUE(item.run.ranks[rank]->outcome.Wait().ok());
       int32_t value;
       std::memcpy(&value, item.run.ranks[rank]->results[0].data(), 4);
-      const int32_t expected = item.collective.op_id % 2 == 0
-                                   ? 8 * base + 28
-                                   : 4 * base + (rank % 2 == 0 ? 12 : 16);
+      const int32_t expected = item.collective.op_id % 2 == 0 ? 8 * base + 28 : 4 * base + (rank % 2 == 0 ? 12 : 16);
       ASSERT_EQ(value, expected);
       ASSERT_EQ(item.run.ranks[rank]->outcome.calls(), 1);
     }
@@ -522,15 +441,11 @@ TEST(ExchangeEngineTest, OperandMayBeTheResult) {
     call.launch = collective.launch;
     call.op_id = 1;
     call.shape = shape;
-    call.plan = cluster.of(rank)
-                    .engine->Plan(cluster.of(rank).gang, kOneGroup[0])
-                    .value();
+    call.plan = cluster.of(rank).engine->Plan(cluster.of(rank).gang, kOneGroup[0]).value();
     call.position = rank;
     call.operands.push_back(run.ranks[rank]->operands[0].data());
     call.results.push_back(run.ranks[rank]->operands[0].data());
-    call.done = [rank = run.ranks[rank]](absl::Status status) {
-      rank->outcome.Set(std::move(status));
-    };
+    call.done = [rank = run.ranks[rank]](absl::Status status) { rank->outcome.Set(std::move(status)); };
     cluster.of(rank).engine->Join(std::move(call));
   }
   for (auto& rank : run.ranks) {

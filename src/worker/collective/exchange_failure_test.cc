@@ -28,13 +28,10 @@ CollectiveShape SumOf(int64_t elements) {
 
 void FillOnes(int, int, std::vector<char>& bytes) {
   const float one = 1;
-  for (size_t i = 0; i + 4 <= bytes.size(); i += 4)
-    std::memcpy(bytes.data() + i, &one, 4);
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) std::memcpy(bytes.data() + i, &one, 4);
 }
 
-std::string Message(const absl::Status& status) {
-  return std::string(status.message());
-}
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 // Until `condition` holds; for what other threads do.
 template <typename Condition>
@@ -54,14 +51,10 @@ TEST(ExchangeFailureTest, CancelEndsWaitingMembersAndLaterOnes) {
   JoinRank(cluster, collective, run, 0);
   JoinRank(cluster, collective, run, 2);
   EXPECT_TRUE(run.ranks[0]->outcome.pending());
-  for (auto& process : cluster.processes())
-    process.engine->CancelLaunch(kLaunch, absl::AbortedError("rank 3 broke"));
-  for (auto& process : cluster.processes())
-    process.engine->CancelLaunch(kLaunch, absl::InternalError("later"));
+  for (auto& process : cluster.processes()) process.engine->CancelLaunch(kLaunch, absl::AbortedError("rank 3 broke"));
+  for (auto& process : cluster.processes()) process.engine->CancelLaunch(kLaunch, absl::InternalError("later"));
   JoinRank(cluster, collective, run, 1);
-  for (int rank : {0, 1, 2})
-    EXPECT_EQ(run.ranks[rank]->outcome.Wait(),
-              absl::AbortedError("rank 3 broke"));
+  for (int rank : {0, 1, 2}) EXPECT_EQ(run.ranks[rank]->outcome.Wait(), absl::AbortedError("rank 3 broke"));
   // Another launch isn't harmed, and the same op id there is another
   // collective.
   const LaunchId next{1, 6};
@@ -98,8 +91,7 @@ TEST(ExchangeFailureTest, LargePayloadsOnTheirWayToALostPeer) {
   cluster.network().Kill(cluster.of(2).worker);
   JoinRank(cluster, collective, run, 0);
   JoinRank(cluster, collective, run, 1);
-  for (int rank : {0, 1})
-    EXPECT_TRUE(absl::IsDataLoss(run.ranks[rank]->outcome.Wait()));
+  for (int rank : {0, 1}) EXPECT_TRUE(absl::IsDataLoss(run.ranks[rank]->outcome.Wait()));
 }
 
 TEST(ExchangeFailureTest, ReceiverOfAPeerLostBefore) {
@@ -148,13 +140,11 @@ TEST(ExchangeFailureTest, StaleMessagesAreDropped) {
   TestCluster::Process& sender = cluster.of(0);
   TestCluster::Process& receiver = cluster.of(1);
   sender.engine->LaunchBegins(kLaunch, sender.gang);
-  receiver.engine->LaunchBegins(
-      {1, 9}, receiver.gang);  // newer: 1.5 won't come here any more
+  receiver.engine->LaunchBegins({1, 9}, receiver.gang);  // newer: 1.5 won't come here any more
   TestCollective collective{SumOf(3), {{0, 1}}, kLaunch};
   TestRun run = MakeRun(cluster, collective.shape, FillOnes);
   JoinRank(cluster, collective, run, 0);
-  EXPECT_TRUE(
-      Eventually([&] { return receiver.engine->stale_messages() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return receiver.engine->stale_messages() == 1; }));
   EXPECT_THAT(receiver.engine->Pending(), IsEmpty());
   sender.engine->LaunchEnded(kLaunch);
   EXPECT_TRUE(absl::IsCancelled(run.ranks[0]->outcome.Wait()));
@@ -175,8 +165,7 @@ TEST(ExchangeFailureTest, EarlyMessagesAreBounded) {
     JoinRank(cluster, collective, runs.back(), 0);
     ASSERT_TRUE(runs.back().ranks[0]->outcome.Wait().ok());
   }
-  ASSERT_TRUE(
-      Eventually([&] { return cluster.of(1).engine->stale_messages() > 0; }));
+  ASSERT_TRUE(Eventually([&] { return cluster.of(1).engine->stale_messages() > 0; }));
   TestCollective collective{shape, {{0, 1}}, kLaunch, 1, 0};
   JoinRank(cluster, collective, runs[0], 1);
   EXPECT_TRUE(absl::IsResourceExhausted(runs[0].ranks[1]->outcome.Wait()));
@@ -186,25 +175,18 @@ TEST(ExchangeFailureTest, RanksThatDisagree) {
   for (const std::vector<int>& placement : {std::vector<int>{0, 0}, {0, 1}}) {
     TestCluster cluster(placement);
     cluster.Begin(kLaunch);
-    TestCollective three{SumOf(3), {{0, 1}}, kLaunch},
-        four{SumOf(4), {{0, 1}}, kLaunch};
-    TestRun first = MakeRun(cluster, three.shape, FillOnes),
-            second = MakeRun(cluster, four.shape, FillOnes);
+    TestCollective three{SumOf(3), {{0, 1}}, kLaunch}, four{SumOf(4), {{0, 1}}, kLaunch};
+    TestRun first = MakeRun(cluster, three.shape, FillOnes), second = MakeRun(cluster, four.shape, FillOnes);
     JoinRank(cluster, three, first, 0);
     JoinRank(cluster, four, second, 1);
     // Who hears of it first sends nothing any more; the controller's cancel
     // ends the others.
-    ASSERT_TRUE(Eventually([&] {
-      return !first.ranks[0]->outcome.pending() ||
-             !second.ranks[1]->outcome.pending();
-    }));
+    ASSERT_TRUE(Eventually([&] { return !first.ranks[0]->outcome.pending() || !second.ranks[1]->outcome.pending(); }));
     for (auto& process : cluster.processes())
-      process.engine->CancelLaunch(kLaunch,
-                                   absl::InvalidArgumentError("other"));
+      process.engine->CancelLaunch(kLaunch, absl::InvalidArgumentError("other"));
     EXPECT_TRUE(absl::IsInvalidArgument(first.ranks[0]->outcome.Wait()));
     EXPECT_TRUE(absl::IsInvalidArgument(second.ranks[1]->outcome.Wait()));
-    EXPECT_THAT(Message(first.ranks[0]->outcome.Wait()) +
-                    Message(second.ranks[1]->outcome.Wait()),
+    EXPECT_THAT(Message(first.ranks[0]->outcome.Wait()) + Message(second.ranks[1]->outcome.Wait()),
                 HasSubstr("disagree"));
   }
 }
@@ -240,13 +222,12 @@ TEST(ExchangeFailureTest, RaggedSizesOutsideTheBuffersEndTheLaunch) {
                       {DType::kS64, 2}, {DType::kS64, 2}, {DType::kS64, 2}};
     shape.results = {{DType::kF32, 4}};
     TestCollective collective{shape, {{0, 1}}, kLaunch};
-    TestRun run =
-        MakeRun(cluster, shape, [](int rank, int k, std::vector<char>& bytes) {
-          if (rank != 0 || k != 4) return;
-          const int64_t row = 4;  // one beyond the peer's last; sizes are zero,
-                                  // but for the next line
-          std::memcpy(bytes.data() + 8, &row, 8);
-        });
+    TestRun run = MakeRun(cluster, shape, [](int rank, int k, std::vector<char>& bytes) {
+      if (rank != 0 || k != 4) return;
+      const int64_t row = 4;  // one beyond the peer's last; sizes are zero,
+                              // but for the next line
+      std::memcpy(bytes.data() + 8, &row, 8);
+    });
     const int64_t one = 1;
     std::memcpy(run.ranks[0]->operands[3].data() + 8, &one, 8);
     JoinRank(cluster, collective, run, 0);
@@ -265,11 +246,7 @@ TEST(ExchangeFailureTest, NonsenseOfAPeerHarmsOnlyItsLaunch) {
   TestCollective collective{SumOf(3), {{0, 1}}, kLaunch};
   TestRun run = MakeRun(cluster, collective.shape, FillOnes);
   JoinRank(cluster, collective, run, 0);
-  const CollectiveHeader wrong_size{kLaunch,
-                                    {1, 0, 0},
-                                    CollectiveKind::kAllReduce,
-                                    0,
-                                    collective.shape.Fingerprint()};
+  const CollectiveHeader wrong_size{kLaunch, {1, 0, 0}, CollectiveKind::kAllReduce, 0, collective.shape.Fingerprint()};
   engine.OnPeerMessage(WorkerId{5}, wrong_size.Write(),
                        ReceivedBytes("x"));  // a stranger: dropped
   EXPECT_TRUE(run.ranks[0]->outcome.pending());

@@ -24,8 +24,7 @@ constexpr size_t kReferenceBytes = 4 * 1024;
 
 int64_t WorkBytes(const Exchange& exchange) {
   return exchange.shape.operand_bytes() * exchange.plan->size() +
-         exchange.shape.result_bytes() *
-             static_cast<int64_t>(exchange.members.size());
+         exchange.shape.result_bytes() * static_cast<int64_t>(exchange.members.size());
 }
 
 void Pack(const PieceList& pieces, char* to) {
@@ -75,8 +74,7 @@ ExchangeEngine::Step ExchangeEngine::NextStep(Exchange& exchange) {
     return Step::kEnd;
   }
   const int phase = exchange.stage / 2;
-  if (exchange.stage % 2 == 1 && exchange.inboxes[phase].missing > 0)
-    return Step::kWait;
+  if (exchange.stage % 2 == 1 && exchange.inboxes[phase].missing > 0) return Step::kWait;
   exchange.busy = true;
   return exchange.stage % 2 == 0 ? Step::kSend : Step::kApply;
 }
@@ -86,13 +84,11 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
   absl::Status status;
   if (plan.process_count() > 1) {
     const ExchangeView view = exchange->View();
-    for (int offset = 1; offset < plan.process_count() && status.ok();
-         ++offset) {
+    for (int offset = 1; offset < plan.process_count() && status.ok(); ++offset) {
       // Each process begins with its neighbour, so that not all send to the
       // same one first.
       const int to = (plan.self + offset) % plan.process_count();
-      if (!exchange->algorithm->Sends(exchange->shape, plan, phase, to))
-        continue;
+      if (!exchange->algorithm->Sends(exchange->shape, plan, phase, to)) continue;
       PieceList pieces;
       status = exchange->algorithm->Gather(view, phase, to, pieces);
       if (status.ok()) SendTo(exchange, phase, to, pieces);
@@ -108,24 +104,19 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
   AdvanceAll(failed);
 }
 
-void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to,
-                            const PieceList& pieces) {
+void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) {
   const GroupPlan& plan = *exchange->plan;
-  const CollectiveHeader header{exchange->launch->id, exchange->key,
-                                exchange->shape.kind, phase,
+  const CollectiveHeader header{exchange->launch->id, exchange->key, exchange->shape.kind, phase,
                                 exchange->fingerprint};
-  Exchange::SendSlot& slot =
-      exchange->send_slots[phase * plan.process_count() + to];
+  Exchange::SendSlot& slot = exchange->send_slots[phase * plan.process_count() + to];
   const bool large = pieces.bytes() >= Fabric::kLargeBytes;
-  slot.pinned = large && !pieces.has_owned() &&
-                pieces.bytes() / pieces.runs() >= kReferenceBytes;
+  slot.pinned = large && !pieces.has_owned() && pieces.bytes() / pieces.runs() >= kReferenceBytes;
 
   std::string small;
   Payload payload;
   if (slot.pinned) {
     for (const PieceList::Piece& piece : pieces.pieces()) {
-      for (int64_t b = 0; b < piece.blocks; ++b)
-        payload.Append({piece.data + b * piece.stride, piece.size}, exchange);
+      for (int64_t b = 0; b < piece.blocks; ++b) payload.Append({piece.data + b * piece.stride, piece.size}, exchange);
     }
     MutexLock lock(mutex_);
     ++exchange->pins;
@@ -143,13 +134,10 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to,
   }
   std::shared_ptr<const Exchange::SendSlot> alive(exchange, &slot);
   fabric_.Send(plan.processes[to].worker, header.Write(), std::move(payload),
-               [alive = std::move(alive)](absl::Status status) {
-                 alive->exchange->engine->OnSent(*alive, status);
-               });
+               [alive = std::move(alive)](absl::Status status) { alive->exchange->engine->OnSent(*alive, status); });
 }
 
-void ExchangeEngine::OnSent(const Exchange::SendSlot& slot,
-                            const absl::Status& status) {
+void ExchangeEngine::OnSent(const Exchange::SendSlot& slot, const absl::Status& status) {
   if (status.ok() && !slot.pinned) return;
   const ExchangePtr exchange = slot.exchange->shared_from_this();
   Exchanges failed;
@@ -161,12 +149,9 @@ void ExchangeEngine::OnSent(const Exchange::SendSlot& slot,
       const std::string why(status.message());
       Fail(*exchange->launch,
            absl::IsDataLoss(status)
-               ? absl::DataLossError(
-                     fmt::format("worker {} was lost during {}: {}", worker,
-                                 exchange->Describe(), why))
+               ? absl::DataLossError(fmt::format("worker {} was lost during {}: {}", worker, exchange->Describe(), why))
                : absl::Status(status.code(),
-                              fmt::format("{} can't reach worker {}: {}",
-                                          exchange->Describe(), worker, why)),
+                              fmt::format("{} can't reach worker {}: {}", exchange->Describe(), worker, why)),
            failed);
     }
   }
@@ -176,8 +161,7 @@ void ExchangeEngine::OnSent(const Exchange::SendSlot& slot,
 
 bool ExchangeEngine::Apply(const ExchangePtr& exchange, On on) {
   const int64_t work = WorkBytes(*exchange);
-  const int parts = static_cast<int>(
-      std::clamp<int64_t>(work / kPartBytes, 1, options_.threads));
+  const int parts = static_cast<int>(std::clamp<int64_t>(work / kPartBytes, 1, options_.threads));
   exchange->parts = exchange->parts_left = parts;
   const bool here = on != On::kElsewhere || work <= kInlineBytes;
   for (int part = here ? 1 : 0; part < parts; ++part) {
@@ -193,8 +177,7 @@ bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {
   absl::Status status;
   {
     ScopedXlaFloatMode mode;
-    status = exchange->algorithm->Apply(exchange->View(phase), phase, part,
-                                        exchange->parts);
+    status = exchange->algorithm->Apply(exchange->View(phase), phase, part, exchange->parts);
   }
   Exchanges failed;
   bool last = false;
@@ -220,9 +203,7 @@ void ExchangeEngine::Complete(const ExchangePtr& exchange, On on, int self) {
   if (outcome.ok()) {
     operations_.fetch_add(exchange->members.size(), std::memory_order_relaxed);
     if (exchange->members.size() > 1) {
-      bytes_in_memory_.fetch_add(
-          exchange->members.size() * exchange->shape.operand_bytes(),
-          std::memory_order_relaxed);
+      bytes_in_memory_.fetch_add(exchange->members.size() * exchange->shape.operand_bytes(), std::memory_order_relaxed);
     }
   }
   // The program may run on for long inside `done`: it shall not hold the

@@ -48,10 +48,8 @@ inline DType DTypeOf(xla::ffi::DataType type) {
 class AsyncCall {
  public:
   // An error is XLA's: pass it on.
-  static std::variant<XLA_FFI_Error*, AsyncCall> Create(
-      const XLA_FFI_Api* api) {
-    XLA_FFI_Future_Create_Args args{XLA_FFI_Future_Create_Args_STRUCT_SIZE,
-                                    nullptr, nullptr};
+  static std::variant<XLA_FFI_Error*, AsyncCall> Create(const XLA_FFI_Api* api) {
+    XLA_FFI_Future_Create_Args args{XLA_FFI_Future_Create_Args_STRUCT_SIZE, nullptr, nullptr};
     if (XLA_FFI_Error* error = api->XLA_FFI_Future_Create(&args)) return error;
     return AsyncCall(api, args.future);
   }
@@ -61,31 +59,25 @@ class AsyncCall {
   void Complete(const absl::Status& status) const {
     XLA_FFI_Error* failed = nullptr;
     if (status.ok()) {
-      XLA_FFI_Future_SetAvailable_Args args{
-          XLA_FFI_Future_SetAvailable_Args_STRUCT_SIZE, nullptr, future_};
+      XLA_FFI_Future_SetAvailable_Args args{XLA_FFI_Future_SetAvailable_Args_STRUCT_SIZE, nullptr, future_};
       failed = api_->XLA_FFI_Future_SetAvailable(&args);
     } else {
-      XLA_FFI_Future_SetError_Args args{
-          XLA_FFI_Future_SetError_Args_STRUCT_SIZE, nullptr, future_,
-          ToError(api_, status)};
+      XLA_FFI_Future_SetError_Args args{XLA_FFI_Future_SetError_Args_STRUCT_SIZE, nullptr, future_,
+                                        ToError(api_, status)};
       failed = api_->XLA_FFI_Future_SetError(&args);
     }
     if (failed == nullptr) return;
-    LogError("completing a collective failed: {}",
-             xla::ffi::internal::GetErrorMessage(api_, failed));
+    LogError("completing a collective failed: {}", xla::ffi::internal::GetErrorMessage(api_, failed));
     xla::ffi::internal::DestroyError(api_, failed);
   }
 
-  static XLA_FFI_Error* ToError(const XLA_FFI_Api* api,
-                                const absl::Status& status) {
+  static XLA_FFI_Error* ToError(const XLA_FFI_Api* api, const absl::Status& status) {
     return xla::ffi::internal::CreateError(
-        api, xla::ffi::Error(static_cast<XLA_FFI_Error_Code>(status.code()),
-                             std::string(status.message())));
+        api, xla::ffi::Error(static_cast<XLA_FFI_Error_Code>(status.code()), std::string(status.message())));
   }
 
  private:
-  AsyncCall(const XLA_FFI_Api* api, XLA_FFI_Future* future)
-      : api_(api), future_(future) {}
+  AsyncCall(const XLA_FFI_Api* api, XLA_FFI_Future* future) : api_(api), future_(future) {}
   const XLA_FFI_Api* api_;
   XLA_FFI_Future* future_;
 };
@@ -99,9 +91,7 @@ namespace xla::ffi {
 template <>
 struct CtxDecoding<switchtower::ffi_binding::Api> {
   using Type = const XLA_FFI_Api*;
-  static std::optional<Type> Decode(const XLA_FFI_Api* api,
-                                    XLA_FFI_ExecutionContext*,
-                                    DiagnosticEngine&) {
+  static std::optional<Type> Decode(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext*, DiagnosticEngine&) {
     return api;
   }
 };
@@ -109,31 +99,24 @@ struct CtxDecoding<switchtower::ffi_binding::Api> {
 template <>
 struct CtxDecoding<switchtower::ffi_binding::Launch> {
   using Type = switchtower::LaunchContext*;
-  static std::optional<Type> Decode(const XLA_FFI_Api* api,
-                                    XLA_FFI_ExecutionContext* ctx,
+  static std::optional<Type> Decode(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx,
                                     DiagnosticEngine& diagnostic) {
-    XLA_FFI_TypeId type{switchtower::ffi_binding::LaunchContextType().load(
-        std::memory_order_relaxed)};
-    XLA_FFI_ExecutionContext_Get_Args args{
-        XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, ctx, &type,
-        nullptr};
+    XLA_FFI_TypeId type{switchtower::ffi_binding::LaunchContextType().load(std::memory_order_relaxed)};
+    XLA_FFI_ExecutionContext_Get_Args args{XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, ctx, &type, nullptr};
     if (XLA_FFI_Error* error = api->XLA_FFI_ExecutionContext_Get(&args)) {
-      diagnostic.Emit("the execution has no launch context: ")
-          << internal::GetErrorMessage(api, error);
+      diagnostic.Emit("the execution has no launch context: ") << internal::GetErrorMessage(api, error);
       internal::DestroyError(api, error);
       return std::nullopt;
     }
-    if (args.data == nullptr)
-      return diagnostic.Emit("the execution has no launch context");
+    if (args.data == nullptr) return diagnostic.Emit("the execution has no launch context");
     return static_cast<Type>(args.data);
   }
 };
 
 template <ExecutionStage stage>
 struct ResultEncoding<stage, switchtower::ffi_binding::AsyncResult> {
-  static switchtower::ffi_binding::AsyncResult Encode(
-      const XLA_FFI_Api*, XLA_FFI_ExecutionContext*,
-      switchtower::ffi_binding::AsyncResult result) {
+  static switchtower::ffi_binding::AsyncResult Encode(const XLA_FFI_Api*, XLA_FFI_ExecutionContext*,
+                                                      switchtower::ffi_binding::AsyncResult result) {
     return result;
   }
 };

@@ -19,8 +19,7 @@ class ScopedXlaFloatMode {
  public:
 #if defined(__SSE__)
   ScopedXlaFloatMode() : saved_(_mm_getcsr()) {
-    constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040,
-                       kRounding = 0x6000;
+    constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040, kRounding = 0x6000;
     _mm_setcsr((saved_ & ~kRounding) | kFlushToZero | kDenormalsAreZero);
   }
   ~ScopedXlaFloatMode() { _mm_setcsr(saved_); }

@@ -29,9 +29,9 @@ struct GroupPlan {
   std::shared_ptr<const GangTable> gang;
   std::vector<int64_t> ranks;      // position -> rank
   std::vector<Process> processes;  // in the order of their first positions
-  int self = -1;  // index of this process; -1: none of the ranks is here
-  std::vector<int> process_of;  // position -> process
-  std::vector<int> index_of;    // position -> index inside its process
+  int self = -1;                   // index of this process; -1: none of the ranks is here
+  std::vector<int> process_of;     // position -> process
+  std::vector<int> index_of;       // position -> index inside its process
 
   int size() const { return static_cast<int>(ranks.size()); }
   int process_count() const { return static_cast<int>(processes.size()); }
@@ -46,15 +46,13 @@ class PlanCache {
  public:
   // InvalidArgument for ranks outside the gang, ranks that occur twice and
   // groups without a rank here.
-  absl::StatusOr<std::shared_ptr<const GroupPlan>> Get(
-      const std::shared_ptr<const GangTable>& gang,
-      absl::Span<const int64_t> ranks) EXCLUDES(mutex_);
+  absl::StatusOr<std::shared_ptr<const GroupPlan>> Get(const std::shared_ptr<const GangTable>& gang,
+                                                       absl::Span<const int64_t> ranks) EXCLUDES(mutex_);
 
  private:
   static constexpr size_t kPlansMax = 1024;  // beyond it the cache starts anew
   Mutex mutex_;
-  absl::flat_hash_map<size_t, std::shared_ptr<const GroupPlan>> plans_
-      GUARDED_BY(mutex_);
+  absl::flat_hash_map<size_t, std::shared_ptr<const GroupPlan>> plans_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchtower

@@ -25,9 +25,8 @@ struct CollectiveHeader {
 
   MessageHeader Write() const {
     MessageHeader header;
-    header.words[0] = PeerRouter::FirstWord(
-        PeerMessageKind::kCollective,
-        static_cast<uint64_t>(kind) | static_cast<uint64_t>(phase) << 8);
+    header.words[0] = PeerRouter::FirstWord(PeerMessageKind::kCollective,
+                                            static_cast<uint64_t>(kind) | static_cast<uint64_t>(phase) << 8);
     header.words[1] = launch.epoch;
     header.words[2] = launch.number;
     header.words[3] = uint64_t{key.op_id} << 32 | key.iteration;
@@ -40,13 +39,11 @@ struct CollectiveHeader {
     const uint64_t upper = PeerRouter::UpperBits(header);
     const uint64_t kind = upper & 0xff, phase = upper >> 8;
     if (kind < static_cast<uint64_t>(CollectiveKind::kAllReduce) ||
-        kind > static_cast<uint64_t>(CollectiveKind::kRaggedAllToAll) ||
-        phase > 1 || header.words[4] >> 32 != 0) {
+        kind > static_cast<uint64_t>(CollectiveKind::kRaggedAllToAll) || phase > 1 || header.words[4] >> 32 != 0) {
       return std::nullopt;
     }
     return CollectiveHeader{{header.words[1], header.words[2]},
-                            {static_cast<uint32_t>(header.words[3] >> 32),
-                             static_cast<uint32_t>(header.words[3]),
+                            {static_cast<uint32_t>(header.words[3] >> 32), static_cast<uint32_t>(header.words[3]),
                              static_cast<uint32_t>(header.words[4])},
                             static_cast<CollectiveKind>(kind),
                             static_cast<int>(phase),

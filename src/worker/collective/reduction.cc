@@ -42,8 +42,7 @@ template <typename T>
 auto Wrapping(T value) {
   if constexpr (std::is_integral_v<T>) {
     // Narrow types would become (signed) int by promotion.
-    using Wide =
-        std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
+    using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
     return static_cast<Wide>(value);
   } else {
     return value;
@@ -110,8 +109,7 @@ template <typename Type, typename Op>
 void Fold(char* __restrict acc, const char* __restrict source, size_t count) {
   using S = typename Type::Stored;
   for (size_t i = 0; i < count; ++i) {
-    const auto value = Op::Apply(Type::Load(LoadAt<S>(acc, i)),
-                                 Type::Load(LoadAt<S>(source, i)));
+    const auto value = Op::Apply(Type::Load(LoadAt<S>(acc, i)), Type::Load(LoadAt<S>(source, i)));
     StoreAt<S>(acc, i, Type::Store(value));
   }
 }
@@ -123,9 +121,7 @@ void Start(char* __restrict acc, const char* __restrict source, size_t count) {
   if constexpr (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>) {
     const V identity = static_cast<V>(Op::kIdentity);
     for (size_t i = 0; i < count; ++i) {
-      StoreAt<S>(
-          acc, i,
-          Type::Store(Op::Apply(identity, Type::Load(LoadAt<S>(source, i)))));
+      StoreAt<S>(acc, i, Type::Store(Op::Apply(identity, Type::Load(LoadAt<S>(source, i)))));
     }
   } else {
     std::memcpy(acc, source, count * sizeof(S));
@@ -134,8 +130,7 @@ void Start(char* __restrict acc, const char* __restrict source, size_t count) {
 
 template <typename Type, typename Op>
 Reducer Make() {
-  return Reducer{&Start<Type, Op>, &Fold<Type, Op>,
-                 sizeof(typename Type::Stored)};
+  return Reducer{&Start<Type, Op>, &Fold<Type, Op>, sizeof(typename Type::Stored)};
 }
 
 Reducer None() { return Reducer{}; }
@@ -238,22 +233,18 @@ struct alignas(64) Block {
   char bytes[kBlockBytes];
 };
 
-void FoldAll(const Reducer& reducer, absl::Span<const char* const> sources,
-             char* acc, size_t offset, size_t count) {
+void FoldAll(const Reducer& reducer, absl::Span<const char* const> sources, char* acc, size_t offset, size_t count) {
   reducer.start(acc, sources[0] + offset, count);
-  for (size_t r = 1; r < sources.size(); ++r)
-    reducer.fold(acc, sources[r] + offset, count);
+  for (size_t r = 1; r < sources.size(); ++r) reducer.fold(acc, sources[r] + offset, count);
 }
 
 // Blocks [first, first + blocks) of a source side by side: in place if they lie
 // so, else copied to `packed`.
-const char* Contiguous(const StridedSource& source, int64_t block_bytes,
-                       int64_t first, int64_t blocks, char* packed) {
+const char* Contiguous(const StridedSource& source, int64_t block_bytes, int64_t first, int64_t blocks, char* packed) {
   const char* data = source.data + first * source.stride;
   if (source.stride == block_bytes || blocks == 1) return data;
   for (int64_t b = 0; b < blocks; ++b) {
-    std::memcpy(packed + b * block_bytes, data + b * source.stride,
-                static_cast<size_t>(block_bytes));
+    std::memcpy(packed + b * block_bytes, data + b * source.stride, static_cast<size_t>(block_bytes));
   }
   return packed;
 }
@@ -263,15 +254,14 @@ const char* Contiguous(const StridedSource& source, int64_t block_bytes,
 absl::StatusOr<Reducer> FindReducer(DType dtype, ReductionKind kind) {
   const Reducer reducer = Find(dtype, kind);
   if (reducer.fold == nullptr) {
-    return absl::UnimplementedError(
-        fmt::format("no reduction of kind {} on {}", static_cast<int64_t>(kind),
-                    IsKnown(dtype) ? Name(dtype) : "an unknown type"));
+    return absl::UnimplementedError(fmt::format("no reduction of kind {} on {}", static_cast<int64_t>(kind),
+                                                IsKnown(dtype) ? Name(dtype) : "an unknown type"));
   }
   return reducer;
 }
 
-void Reduce(const Reducer& reducer, absl::Span<const char* const> sources,
-            absl::Span<char* const> destinations, size_t count) {
+void Reduce(const Reducer& reducer, absl::Span<const char* const> sources, absl::Span<char* const> destinations,
+            size_t count) {
   if (sources.empty()) return;
   Block block;
   const size_t per_block = kBlockBytes / reducer.element_bytes;
@@ -285,9 +275,8 @@ void Reduce(const Reducer& reducer, absl::Span<const char* const> sources,
   }
 }
 
-void ReduceShard(const Reducer& reducer,
-                 absl::Span<const StridedSource> sources, int64_t block_bytes,
-                 int64_t begin, int64_t end, char* destination) {
+void ReduceShard(const Reducer& reducer, absl::Span<const StridedSource> sources, int64_t block_bytes, int64_t begin,
+                 int64_t end, char* destination) {
   if (sources.empty() || block_bytes <= 0) return;
   Block acc, packed;
   const auto element = static_cast<int64_t>(reducer.element_bytes);
@@ -295,22 +284,13 @@ void ReduceShard(const Reducer& reducer,
   while (begin < end) {
     const int64_t first = begin / block_bytes;
     const int64_t inside = begin % block_bytes;
-    const int64_t whole_blocks =
-        inside == 0
-            ? std::min(kBlock / block_bytes, (end - begin) / block_bytes)
-            : 0;
+    const int64_t whole_blocks = inside == 0 ? std::min(kBlock / block_bytes, (end - begin) / block_bytes) : 0;
     const int64_t length =
-        whole_blocks > 0
-            ? whole_blocks * block_bytes
-            : std::min({block_bytes - inside, end - begin, kBlock});
+        whole_blocks > 0 ? whole_blocks * block_bytes : std::min({block_bytes - inside, end - begin, kBlock});
     for (size_t r = 0; r < sources.size(); ++r) {
-      const char* source =
-          whole_blocks > 0
-              ? Contiguous(sources[r], block_bytes, first, whole_blocks,
-                           packed.bytes)
-              : sources[r].data + first * sources[r].stride + inside;
-      (r == 0 ? reducer.start : reducer.fold)(
-          acc.bytes, source, static_cast<size_t>(length / element));
+      const char* source = whole_blocks > 0 ? Contiguous(sources[r], block_bytes, first, whole_blocks, packed.bytes)
+                                            : sources[r].data + first * sources[r].stride + inside;
+      (r == 0 ? reducer.start : reducer.fold)(acc.bytes, source, static_cast<size_t>(length / element));
     }
     std::memcpy(destination + begin, acc.bytes, static_cast<size_t>(length));
     begin += length;

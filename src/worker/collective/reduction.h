@@ -34,8 +34,8 @@ absl::StatusOr<Reducer> FindReducer(DType dtype, ReductionKind kind);
 // Reduces `count` elements of all sources in their order and writes the outcome
 // to each destination. A destination may be one of the sources itself (at the
 // same address).
-void Reduce(const Reducer& reducer, absl::Span<const char* const> sources,
-            absl::Span<char* const> destinations, size_t count);
+void Reduce(const Reducer& reducer, absl::Span<const char* const> sources, absl::Span<char* const> destinations,
+            size_t count);
 
 // `count` blocks of `block_bytes`, one every `stride` bytes. stride ==
 // block_bytes: contiguous.
@@ -47,8 +47,7 @@ struct StridedSource {
 // Reduces bytes [begin, end) of a shard made of blocks of `block_bytes` into
 // `destination` (the whole shard, contiguous). begin and end are multiples of
 // the element size.
-void ReduceShard(const Reducer& reducer,
-                 absl::Span<const StridedSource> sources, int64_t block_bytes,
-                 int64_t begin, int64_t end, char* destination);
+void ReduceShard(const Reducer& reducer, absl::Span<const StridedSource> sources, int64_t block_bytes, int64_t begin,
+                 int64_t end, char* destination);
 
 }  // namespace switchtower

@@ -32,8 +32,7 @@ class JoinOutcome {
   absl::Status Wait() {
     MutexLock lock(mutex_);
     while (calls_ == 0) {
-      if (!changed_.WaitFor(mutex_, std::chrono::seconds(20)))
-        return absl::DeadlineExceededError("no outcome");
+      if (!changed_.WaitFor(mutex_, std::chrono::seconds(20))) return absl::DeadlineExceededError("no outcome");
     }
     return *status_;
   }
@@ -64,8 +63,7 @@ class TestCluster {
   };
 
   // `process_of[rank]`: where each rank lives.
-  explicit TestCluster(std::vector<int> process_of,
-                       ExchangeEngine::Options options = {.threads = 2})
+  explicit TestCluster(std::vector<int> process_of, ExchangeEngine::Options options = {.threads = 2})
       : process_of_(std::move(process_of)) {
     int count = 0;
     for (int p : process_of_) count = std::max(count, p + 1);
@@ -75,10 +73,8 @@ class TestCluster {
       process.worker = WorkerId{100 + static_cast<uint64_t>(p)};
       process.fabric = network_.NewEndpoint();
       process.router = std::make_unique<PeerRouter>(*process.fabric);
-      process.engine =
-          std::make_unique<ExchangeEngine>(*process.fabric, options);
-      process.router->SetHandler(PeerMessageKind::kCollective,
-                                 process.engine.get());
+      process.engine = std::make_unique<ExchangeEngine>(*process.fabric, options);
+      process.router->SetHandler(PeerMessageKind::kCollective, process.engine.get());
       process.router->Start(process.worker);
       PeerEndpoint endpoint = process.fabric->endpoint();
       endpoint.secret = "secret of the lease";
@@ -88,8 +84,7 @@ class TestCluster {
       process.fabric->SetPeers(table);
       process.gang = std::make_shared<GangTable>();
       process.gang->self = process.worker;
-      for (int p : process_of_)
-        process.gang->ranks.push_back({processes_[p].worker, 0});
+      for (int p : process_of_) process.gang->ranks.push_back({processes_[p].worker, 0});
     }
   }
   ~TestCluster() {
@@ -102,8 +97,7 @@ class TestCluster {
   InProcessNetwork& network() { return network_; }
 
   void Begin(LaunchId launch) {
-    for (Process& process : processes_)
-      process.engine->LaunchBegins(launch, process.gang);
+    for (Process& process : processes_) process.engine->LaunchBegins(launch, process.gang);
   }
   void End(LaunchId launch) {
     for (Process& process : processes_) process.engine->LaunchEnded(launch);
@@ -134,26 +128,21 @@ struct TestRun {
   std::vector<std::shared_ptr<Rank>> ranks;
 };
 
-using FillFn =
-    std::function<void(int rank, int operand, std::vector<char>& bytes)>;
+using FillFn = std::function<void(int rank, int operand, std::vector<char>& bytes)>;
 
-inline TestRun MakeRun(const TestCluster& cluster, const CollectiveShape& shape,
-                       const FillFn& fill) {
+inline TestRun MakeRun(const TestCluster& cluster, const CollectiveShape& shape, const FillFn& fill) {
   TestRun run;
   for (int rank = 0; rank < cluster.ranks(); ++rank) {
     auto& buffers = *run.ranks.emplace_back(std::make_shared<TestRun::Rank>());
     for (size_t k = 0; k < shape.operands.size(); ++k) {
-      fill(rank, static_cast<int>(k),
-           buffers.operands.emplace_back(shape.operands[k].bytes()));
+      fill(rank, static_cast<int>(k), buffers.operands.emplace_back(shape.operands[k].bytes()));
     }
-    for (const auto& result : shape.results)
-      buffers.results.emplace_back(result.bytes(), '\x5a');
+    for (const auto& result : shape.results) buffers.results.emplace_back(result.bytes(), '\x5a');
   }
   return run;
 }
 
-inline void JoinRank(TestCluster& cluster, const TestCollective& collective,
-                     TestRun& run, int rank) {
+inline void JoinRank(TestCluster& cluster, const TestCollective& collective, TestRun& run, int rank) {
   TestCluster::Process& process = cluster.of(rank);
   MemberCall call;
   call.launch = collective.launch;
@@ -170,12 +159,9 @@ inline void JoinRank(TestCluster& cluster, const TestCollective& collective,
   }
   if (call.plan == nullptr) return;
   TestRun::Rank& buffers = *run.ranks[rank];
-  for (auto& operand : buffers.operands)
-    call.operands.push_back(operand.data());
+  for (auto& operand : buffers.operands) call.operands.push_back(operand.data());
   for (auto& result : buffers.results) call.results.push_back(result.data());
-  call.done = [rank = run.ranks[rank]](absl::Status status) {
-    rank->outcome.Set(std::move(status));
-  };
+  call.done = [rank = run.ranks[rank]](absl::Status status) { rank->outcome.Set(std::move(status)); };
   process.engine->Join(std::move(call));
 }
 

@@ -47,11 +47,11 @@ struct EngineOptions {
 };
 
 struct EngineCapabilities {
-  bool native_collectives = false;    // programs may keep their collectives inside the slice
-  bool portable_executables = false;  // a serialised program runs on any device of the type
-  bool abort_launch = false;          // a running execution can be ended without ending the process
-  bool uninitialized_receive = false; // a buffer can be made before its data
-  bool host_readable = false;         // HostView works: device memory is host memory
+  bool native_collectives = false;     // programs may keep their collectives inside the slice
+  bool portable_executables = false;   // a serialised program runs on any device of the type
+  bool abort_launch = false;           // a running execution can be ended without ending the process
+  bool uninitialized_receive = false;  // a buffer can be made before its data
+  bool host_readable = false;          // HostView works: device memory is host memory
 };
 
 using StatusCallback = absl::AnyInvocable<void(absl::Status)>;
@@ -148,8 +148,7 @@ class Engine {
                                                                StatusCallback done) = 0;
 
   // Empty kind: the device's default memory. `layout` is the one inside the device.
-  virtual absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind,
-                                                   const HostData& host,
+  virtual absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind, const HostData& host,
                                                    const std::optional<Layout>& layout = std::nullopt) = 0;
   // Writes the value, dense and in `layout` (row major without), sub-byte elements one byte each and
   // sign-extended; `size` must be shape().host_bytes(). `destination` stays valid until `done`.

@@ -46,7 +46,8 @@ module @token {
 std::string CallProgram(const std::string& target) {
   return R"(module @caller {
   func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-    %r = stablehlo.custom_call @)" + target + R"((%a) {api_version = 4 : i32, backend_config = {}}
+    %r = stablehlo.custom_call @)" +
+         target + R"((%a) {api_version = 4 : i32, backend_config = {}}
         : (tensor<4xf32>) -> tensor<4xf32>
     return %r : tensor<4xf32>
   }
@@ -66,11 +67,9 @@ ffi::Error AddRank(Rank* rank, ffi::Buffer<ffi::F32> in, ffi::ResultBuffer<ffi::
   for (size_t i = 0; i < in.element_count(); ++i) out->typed_data()[i] = in.typed_data()[i] + rank->value;
   return ffi::Error::Success();
 }
-XLA_FFI_DEFINE_HANDLER(kAddRank, AddRank,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::UserData<Rank>>()
-                           .Arg<ffi::Buffer<ffi::F32>>()
-                           .Ret<ffi::Buffer<ffi::F32>>());
+XLA_FFI_DEFINE_HANDLER(
+    kAddRank, AddRank,
+    ffi::Ffi::Bind().Ctx<ffi::UserData<Rank>>().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
 // Fails from another thread, later.
 ffi::Future FailLater(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>) {
@@ -99,8 +98,7 @@ ffi::Future Wait(ffi::Buffer<ffi::F32> in, ffi::ResultBuffer<ffi::F32> out) {
   }).detach();
   return future;
 }
-XLA_FFI_DEFINE_HANDLER(kWait, Wait,
-                       ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+XLA_FFI_DEFINE_HANDLER(kWait, Wait, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
 const Shape kFour{DType::kF32, {4}};
 
@@ -112,10 +110,8 @@ class EngineExecuteTest : public PjrtEngineTest {
     const auto type = engine_->RegisterFfiType("switchtower.test.Rank");
     ASSERT_TRUE(type.ok()) << type.status();
     Rank::id.type_id = *type;
-    ASSERT_TRUE(
-        engine_->RegisterFfiHandler("st_test_add_rank", reinterpret_cast<void*>(kAddRank)).ok());
-    ASSERT_TRUE(
-        engine_->RegisterFfiHandler("st_test_fail_later", reinterpret_cast<void*>(kFailLater)).ok());
+    ASSERT_TRUE(engine_->RegisterFfiHandler("st_test_add_rank", reinterpret_cast<void*>(kAddRank)).ok());
+    ASSERT_TRUE(engine_->RegisterFfiHandler("st_test_fail_later", reinterpret_cast<void*>(kFailLater)).ok());
     ASSERT_TRUE(engine_->RegisterFfiHandler("st_test_wait", reinterpret_cast<void*>(kWait)).ok());
   }
 };
@@ -163,8 +159,7 @@ TEST_F(EngineExecuteTest, WrongArgumentsAreAnErrorOfBoth) {
   const auto program = CompileAndLoad(kAdd);
   ASSERT_TRUE(program.ok());
   absl::Status completion;
-  const auto outputs =
-      Run({.program = *program, .arguments = {Put<float>(kFour, {1, 2, 3, 4})}}, completion);
+  const auto outputs = Run({.program = *program, .arguments = {Put<float>(kFour, {1, 2, 3, 4})}}, completion);
   EXPECT_FALSE(outputs.ok());
   EXPECT_EQ(outputs.status(), completion);
 }
@@ -219,9 +214,8 @@ TEST_F(EngineExecuteTest, ErrorsOfHandlersReachCompletionAndTheProgramRunsAgain)
   ASSERT_TRUE(program.ok()) << program.status();
   Rank rank;
   rank.failure = ffi::Error(ffi::ErrorCode::kUnavailable, "no such peer");
-  EngineExecution execution{.program = *program,
-                            .arguments = {Put<float>(kFour, {1, 2, 3, 4})},
-                            .user_data = {Rank::id.type_id, &rank}};
+  EngineExecution execution{
+      .program = *program, .arguments = {Put<float>(kFour, {1, 2, 3, 4})}, .user_data = {Rank::id.type_id, &rank}};
   absl::Status completion;
   const auto failed = Run(execution, completion);
   EXPECT_EQ(completion.code(), absl::StatusCode::kUnavailable);

@@ -47,8 +47,7 @@ TEST_F(PjrtEngineTest, KeepsBitsOfEveryElementType) {
     if (dtype == DType::kPred) bytes = {0, 1, 1, 0, 1, 0};
     if (IsSubByte(dtype)) NormalizeElements(dtype, bytes.data(), shape.elements());
     auto owner = std::make_shared<std::vector<char>>(bytes);
-    const auto buffer =
-        engine_->FromHost(1, "", {.data = owner->data(), .owner = owner, .shape = shape});
+    const auto buffer = engine_->FromHost(1, "", {.data = owner->data(), .owner = owner, .shape = shape});
     ASSERT_TRUE(buffer.ok()) << Name(dtype) << " " << buffer.status();
     EXPECT_EQ((*buffer)->shape(), shape);
     EXPECT_EQ((*buffer)->device(), 1);
@@ -146,8 +145,7 @@ TEST_F(PjrtEngineTest, KeepsHostDataUntilItIsRead) {
   {
     auto owner = std::make_shared<std::vector<float>>(1 << 20, 1.5f);
     watch = owner;
-    auto made =
-        engine_->FromHost(0, "", {.data = owner->data(), .owner = owner, .shape = {DType::kF32, {1 << 20}}});
+    auto made = engine_->FromHost(0, "", {.data = owner->data(), .owner = owner, .shape = {DType::kF32, {1 << 20}}});
     ASSERT_TRUE(made.ok());
     buffer = *made;
   }

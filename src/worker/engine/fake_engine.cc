@@ -34,9 +34,7 @@ const char kDefaultKind[] = "device";
 // Shares the engine's Usage.
 using Counter = std::shared_ptr<std::atomic<int64_t>>;
 
-FakeValue MakeValue(const Shape& shape) {
-  return {shape, std::vector<char>(static_cast<size_t>(shape.host_bytes()))};
-}
+FakeValue MakeValue(const Shape& shape) { return {shape, std::vector<char>(static_cast<size_t>(shape.host_bytes()))}; }
 
 template <typename T>
 void AddInto(std::vector<char>& bytes, const char* other, size_t count) {
@@ -183,8 +181,8 @@ class FakeBuffer : public EngineBuffer {
         if (!(shape_ == value->shape)) shape_ = value->shape;
         if (!(layout_ == chosen)) layout_ = chosen;
         bytes_.resize(value->bytes.size());
-        CopyElements(shape_, value->bytes.data(), Layout::Default(shape_.rank()).ByteStrides(shape_),
-                     bytes_.data(), layout_.ByteStrides(shape_));
+        CopyElements(shape_, value->bytes.data(), Layout::Default(shape_.rank()).ByteStrides(shape_), bytes_.data(),
+                     layout_.ByteStrides(shape_));
         used_->fetch_add(static_cast<int64_t>(bytes_.size()));
       }
       status_ = status;
@@ -319,13 +317,14 @@ absl::StatusOr<std::vector<EngineBufferPtr>> FakeEngine::Execute(const EngineExe
     }
     if (results.ok()) results = program->function(call);
     if (results.ok() && results->size() != outputs.size()) {
-      results = absl::InternalError(fmt::format("fake program {} gave {} results instead of {}", program->text,
-                                                results->size(), outputs.size()));
+      results = absl::InternalError(
+          fmt::format("fake program {} gave {} results instead of {}", program->text, results->size(), outputs.size()));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
-      AsFake(outputs[i]).Complete(
-          results.ok() ? absl::StatusOr<FakeValue>(results->at(i)) : absl::StatusOr<FakeValue>(results.status()),
-          std::nullopt);
+      AsFake(outputs[i])
+          .Complete(
+              results.ok() ? absl::StatusOr<FakeValue>(results->at(i)) : absl::StatusOr<FakeValue>(results.status()),
+              std::nullopt);
     }
     done(results.status());
   };
@@ -342,18 +341,16 @@ absl::StatusOr<std::vector<EngineBufferPtr>> FakeEngine::Execute(const EngineExe
 }
 
 absl::StatusOr<EngineBufferPtr> FakeEngine::FromHost(int32_t device, const std::string& memory_kind,
-                                                     const HostData& host,
-                                                     const std::optional<Layout>& layout) {
+                                                     const HostData& host, const std::optional<Layout>& layout) {
   RETURN_IF_ERROR(ValidateShape(host.shape));
   if (device < 0 || device >= device_count_) {
     return absl::InvalidArgumentError(fmt::format("no fake device {}", device));
   }
   FakeValue value = MakeValue(host.shape);
   const std::vector<int64_t> dense = Layout::Default(host.shape.rank()).ByteStrides(host.shape);
-  CopyElements(host.shape, static_cast<const char*>(host.data),
-               host.byte_strides.empty() ? dense : host.byte_strides, value.bytes.data(), dense);
-  auto buffer = std::make_shared<FakeBuffer>(Counter(usage_, &usage_->buffers),
-                                             Counter(usage_, &usage_->bytes), device,
+  CopyElements(host.shape, static_cast<const char*>(host.data), host.byte_strides.empty() ? dense : host.byte_strides,
+               value.bytes.data(), dense);
+  auto buffer = std::make_shared<FakeBuffer>(Counter(usage_, &usage_->buffers), Counter(usage_, &usage_->bytes), device,
                                              memory_kind.empty() ? kDefaultKind : memory_kind, host.shape);
   buffer->Complete(std::move(value), layout);
   return EngineBufferPtr(std::move(buffer));
@@ -366,12 +363,12 @@ void FakeEngine::ToHost(const EngineBufferPtr& buffer, void* destination, int64_
     auto value = AsFake(buffer).Read();
     if (!value.ok()) return done(value.status());
     if (size != value->shape.host_bytes()) {
-      return done(absl::InvalidArgumentError(
-          fmt::format("{} bytes for an array of {}", size, value->shape.host_bytes())));
+      return done(
+          absl::InvalidArgumentError(fmt::format("{} bytes for an array of {}", size, value->shape.host_bytes())));
     }
     const Layout dense = Layout::Default(value->shape.rank());
-    CopyElements(value->shape, value->bytes.data(), dense.ByteStrides(value->shape),
-                 static_cast<char*>(destination), layout.value_or(dense).ByteStrides(value->shape));
+    CopyElements(value->shape, value->bytes.data(), dense.ByteStrides(value->shape), static_cast<char*>(destination),
+                 layout.value_or(dense).ByteStrides(value->shape));
     done(absl::OkStatus());
   });
 }
@@ -383,9 +380,8 @@ absl::StatusOr<EngineBufferPtr> FakeEngine::CopyToMemory(const EngineBufferPtr& 
 
 absl::StatusOr<EngineBufferPtr> FakeEngine::CopyToDevice(const EngineBufferPtr& buffer, int32_t device,
                                                          const std::string& memory_kind) {
-  auto copy = std::make_shared<FakeBuffer>(Counter(usage_, &usage_->buffers), Counter(usage_, &usage_->bytes),
-                                           device, memory_kind.empty() ? kDefaultKind : memory_kind,
-                                           buffer->shape());
+  auto copy = std::make_shared<FakeBuffer>(Counter(usage_, &usage_->buffers), Counter(usage_, &usage_->bytes), device,
+                                           memory_kind.empty() ? kDefaultKind : memory_kind, buffer->shape());
   buffer->OnReady([buffer, copy](absl::Status ready) {
     copy->Complete(ready.ok() ? AsFake(buffer).Read() : absl::StatusOr<FakeValue>(ready), buffer->layout());
   });

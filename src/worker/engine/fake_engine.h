@@ -58,15 +58,13 @@ class FakeEngine : public Engine {
   std::string DeviceName(int32_t device) const override;
   absl::StatusOr<MemoryUse> GetMemoryUse(int32_t device) const override;
   absl::StatusOr<EngineProgramPtr> LoadProgram(std::string_view executable) override EXCLUDES(mutex_);
-  absl::StatusOr<std::vector<EngineBufferPtr>> Execute(const EngineExecution& execution,
-                                                       StatusCallback done) override EXCLUDES(mutex_);
-  absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind,
-                                           const HostData& host,
+  absl::StatusOr<std::vector<EngineBufferPtr>> Execute(const EngineExecution& execution, StatusCallback done) override
+      EXCLUDES(mutex_);
+  absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind, const HostData& host,
                                            const std::optional<Layout>& layout) override;
-  void ToHost(const EngineBufferPtr& buffer, void* destination, int64_t size,
-              const std::optional<Layout>& layout, StatusCallback done) override;
-  absl::StatusOr<EngineBufferPtr> CopyToMemory(const EngineBufferPtr& buffer,
-                                               const std::string& memory_kind) override;
+  void ToHost(const EngineBufferPtr& buffer, void* destination, int64_t size, const std::optional<Layout>& layout,
+              StatusCallback done) override;
+  absl::StatusOr<EngineBufferPtr> CopyToMemory(const EngineBufferPtr& buffer, const std::string& memory_kind) override;
   absl::StatusOr<EngineBufferPtr> CopyToDevice(const EngineBufferPtr& buffer, int32_t device,
                                                const std::string& memory_kind) override;
   absl::StatusOr<int64_t> RegisterFfiType(const std::string& name) override EXCLUDES(mutex_);

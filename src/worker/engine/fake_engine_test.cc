@@ -82,8 +82,9 @@ TEST_F(FakeEngineTest, LayoutsAndStrides) {
   const std::vector<float> columns = {1, 4, 2, 5, 3, 6};
   const Layout column_major{{0, 1}};
   const auto buffer =
-      engine_.FromHost(1, "", {.data = columns.data(), .shape = {DType::kF32, {2, 3}}, .byte_strides = {4, 8}},
-                       column_major)
+      engine_
+          .FromHost(1, "", {.data = columns.data(), .shape = {DType::kF32, {2, 3}}, .byte_strides = {4, 8}},
+                    column_major)
           .value();
   EXPECT_EQ(buffer->layout(), column_major);
   EXPECT_THAT(Get(buffer), ElementsAre(1, 2, 3, 4, 5, 6));

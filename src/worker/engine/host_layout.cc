@@ -18,8 +18,8 @@ char Extend(DType dtype, int bits, unsigned byte) {
 
 }  // namespace
 
-void CopyElements(const Shape& shape, const char* source, const std::vector<int64_t>& source_strides,
-                  char* destination, const std::vector<int64_t>& destination_strides) {
+void CopyElements(const Shape& shape, const char* source, const std::vector<int64_t>& source_strides, char* destination,
+                  const std::vector<int64_t>& destination_strides) {
   if (shape.elements() == 0) return;
   const size_t size = static_cast<size_t>(HostBytes(shape.dtype));
   const size_t rank = shape.dims.size();

@@ -13,8 +13,8 @@ namespace switchtower {
 
 // Copies every element from one place to the other; strides are in bytes, in order of the dims, and may be
 // negative or zero. Source and destination don't overlap.
-void CopyElements(const Shape& shape, const char* source, const std::vector<int64_t>& source_strides,
-                  char* destination, const std::vector<int64_t>& destination_strides);
+void CopyElements(const Shape& shape, const char* source, const std::vector<int64_t>& source_strides, char* destination,
+                  const std::vector<int64_t>& destination_strides);
 
 // Sub-byte elements lie several in a byte, the first in the lowest bits. Unpacking gives one byte for each,
 // sign-extended for signed integers; packing takes the low bits. `count` elements of `dtype`.

@@ -16,15 +16,16 @@ TEST(HostLayoutTest, CopiesBetweenStrides) {
   EXPECT_THAT(columns, ElementsAre(1, 4, 2, 5, 3, 6));
   // Backwards.
   int16_t reversed[3] = {};
-  CopyElements({DType::kS16, {3}}, reinterpret_cast<const char*>(source + 2), {-2},
-               reinterpret_cast<char*>(reversed), {2});
+  CopyElements({DType::kS16, {3}}, reinterpret_cast<const char*>(source + 2), {-2}, reinterpret_cast<char*>(reversed),
+               {2});
   EXPECT_THAT(reversed, ElementsAre(3, 2, 1));
 }
 
 TEST(HostLayoutTest, CopiesScalarsAndNothing) {
   const int32_t source = 7;
   int32_t destination = 0;
-  CopyElements({DType::kS32, {}}, reinterpret_cast<const char*>(&source), {}, reinterpret_cast<char*>(&destination), {});
+  CopyElements({DType::kS32, {}}, reinterpret_cast<const char*>(&source), {}, reinterpret_cast<char*>(&destination),
+               {});
   EXPECT_EQ(destination, 7);
   CopyElements({DType::kS32, {0, 2}}, nullptr, {8, 4}, nullptr, {8, 4});
 }

@@ -36,9 +36,7 @@ class StoreAdapter : public pjrt::KeyValueStore {
   absl::StatusOr<std::string> Get(const std::string& key, int timeout_ms) override {
     return store_.Get(key, timeout_ms);
   }
-  absl::Status Put(const std::string& key, const std::string& value) override {
-    return store_.Put(key, value);
-  }
+  absl::Status Put(const std::string& key, const std::string& value) override { return store_.Put(key, value); }
 
  private:
   EngineKeyValueStore& store_;
@@ -68,10 +66,7 @@ class PjrtEngine : public Engine {
  public:
   PjrtEngine(std::shared_ptr<pjrt::Client> client, DeviceType type, int32_t device_count,
              EngineCapabilities capabilities)
-      : client_(std::move(client)),
-        type_(std::move(type)),
-        device_count_(device_count),
-        capabilities_(capabilities) {}
+      : client_(std::move(client)), type_(std::move(type)), device_count_(device_count), capabilities_(capabilities) {}
 
   const EngineCapabilities& capabilities() const override { return capabilities_; }
   const DeviceType& device_type() const override { return type_; }
@@ -92,24 +87,21 @@ class PjrtEngine : public Engine {
     return EngineProgramPtr(std::make_shared<PjrtProgram>(*std::move(loaded), std::move(name)));
   }
 
-  absl::StatusOr<std::vector<EngineBufferPtr>> Execute(const EngineExecution& execution,
-                                                       StatusCallback done) override {
+  absl::StatusOr<std::vector<EngineBufferPtr>> Execute(const EngineExecution& execution, StatusCallback done) override {
     StatusCallback once = std::move(done);
     auto result = Launch(execution, once);
     if (!result.ok() && once != nullptr) once(result.status());
     return result;
   }
 
-  absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind,
-                                           const HostData& host,
+  absl::StatusOr<EngineBufferPtr> FromHost(int32_t device, const std::string& memory_kind, const HostData& host,
                                            const std::optional<Layout>& layout) override {
     // Plug-ins take the address of nothing for a missing one.
     static constexpr char kNowhere = 0;
     RETURN_IF_ERROR(ValidateShape(host.shape));
     ASSIGN_OR_RETURN(const pjrt::Memory* memory, FindMemory(device, memory_kind));
-    const pjrt::HostBuffer source{.data = host.data == nullptr ? &kNowhere : host.data,
-                                  .shape = host.shape,
-                                  .byte_strides = host.byte_strides};
+    const pjrt::HostBuffer source{
+        .data = host.data == nullptr ? &kNowhere : host.data, .shape = host.shape, .byte_strides = host.byte_strides};
     // A layout given means "exactly this one" to the plug-in, which adds a bit width to those of sub-byte types.
     const bool is_default = !layout || layout->IsDefault();
     auto made = client_->BufferFromHost(source, *memory, is_default ? std::nullopt : layout);
@@ -118,8 +110,8 @@ class PjrtEngine : public Engine {
     return Wrap(std::move(made->first), device);
   }
 
-  void ToHost(const EngineBufferPtr& buffer, void* destination, int64_t size,
-              const std::optional<Layout>& layout, StatusCallback done) override {
+  void ToHost(const EngineBufferPtr& buffer, void* destination, int64_t size, const std::optional<Layout>& layout,
+              StatusCallback done) override {
     const Shape& shape = buffer->shape();
     if (size != shape.host_bytes()) {
       return done(absl::InvalidArgumentError(
@@ -134,8 +126,7 @@ class PjrtEngine : public Engine {
     });
   }
 
-  absl::StatusOr<EngineBufferPtr> CopyToMemory(const EngineBufferPtr& buffer,
-                                               const std::string& memory_kind) override {
+  absl::StatusOr<EngineBufferPtr> CopyToMemory(const EngineBufferPtr& buffer, const std::string& memory_kind) override {
     return CopyToDevice(buffer, buffer->device(), memory_kind);
   }
 
@@ -155,9 +146,7 @@ class PjrtEngine : public Engine {
   }
 
  private:
-  static PjrtEngineBuffer& AsPjrt(const EngineBufferPtr& buffer) {
-    return static_cast<PjrtEngineBuffer&>(*buffer);
-  }
+  static PjrtEngineBuffer& AsPjrt(const EngineBufferPtr& buffer) { return static_cast<PjrtEngineBuffer&>(*buffer); }
 
   const pjrt::Device& Device(int32_t device) const { return client_->devices()[static_cast<size_t>(device)]; }
 
@@ -226,17 +215,15 @@ absl::StatusOr<EngineCapabilities> ProbeCapabilities(pjrt::Client& client) {
     return absl::FailedPreconditionError(fmt::format("device {} has no default memory", device.to_string));
   }
   const float zero = 0;
-  const pjrt::HostBuffer scalar{.data = &zero,
-                                .shape = {DType::kF32, {}},
-                                .semantics = pjrt::HostBufferSemantics::kImmutableOnlyDuringCall};
+  const pjrt::HostBuffer scalar{
+      .data = &zero, .shape = {DType::kF32, {}}, .semantics = pjrt::HostBufferSemantics::kImmutableOnlyDuringCall};
   ASSIGN_OR_RETURN(const auto buffer, client.BufferFromHost(scalar, *device.default_memory));
   EngineCapabilities capabilities;
   capabilities.host_readable = buffer.first.IsOnCpu();
   // Where device memory is host memory, the collectives are ours (collective handlers run on host memory).
   capabilities.native_collectives = !capabilities.host_readable;
   capabilities.portable_executables = true;
-  capabilities.uninitialized_receive =
-      client.CreateUninitialized({DType::kF32, {1}}, *device.default_memory).ok();
+  capabilities.uninitialized_receive = client.CreateUninitialized({DType::kF32, {1}}, *device.default_memory).ok();
   return capabilities;
 }
 
@@ -252,12 +239,10 @@ absl::StatusOr<std::unique_ptr<Engine>> CreatePjrtEngine(const EngineOptions& op
   const int32_t found = static_cast<int32_t>((*client)->devices().size());
   const int32_t count = options.device_count == 0 ? found : options.device_count;
   if (count > found) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} devices are wanted, the plug-in finds {}", count, found));
+    return absl::FailedPreconditionError(fmt::format("{} devices are wanted, the plug-in finds {}", count, found));
   }
   ASSIGN_OR_RETURN(const EngineCapabilities capabilities, ProbeCapabilities(**client));
-  LogInfo("engine {} with {} devices of kind {}, {}", type.platform, count, type.device_kind,
-          type.instruction_set);
+  LogInfo("engine {} with {} devices of kind {}, {}", type.platform, count, type.device_kind, type.instruction_set);
   return std::unique_ptr<Engine>(
       std::make_unique<PjrtEngine>(*std::move(client), std::move(type), count, capabilities));
 }

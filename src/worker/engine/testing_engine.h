@@ -67,8 +67,7 @@ class PjrtEngineTest : public ::testing::Test {
   // Runs, waits, and gives the outputs or the error, wherever it showed. `completion` gets what `done` was told.
   absl::StatusOr<std::vector<EngineBufferPtr>> Run(const EngineExecution& execution, absl::Status& completion) {
     std::promise<absl::Status> done;
-    auto outputs =
-        engine_->Execute(execution, [&done](absl::Status status) { done.set_value(std::move(status)); });
+    auto outputs = engine_->Execute(execution, [&done](absl::Status status) { done.set_value(std::move(status)); });
     completion = done.get_future().get();
     return outputs;
   }

@@ -202,9 +202,8 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
 
 void DeviceQueue::FillResults(const RankTask& task, std::vector<EngineBufferPtr> outputs) {
   if (outputs.size() != task.results.size()) {
-    const absl::Status status =
-        absl::InternalError(fmt::format("program {} gave {} results instead of {}", task.program->name,
-                                        outputs.size(), task.results.size()));
+    const absl::Status status = absl::InternalError(fmt::format(
+        "program {} gave {} results instead of {}", task.program->name, outputs.size(), task.results.size()));
     task.launch->Fail(status, /*origin=*/true);
     for (const BufferEntryPtr& result : task.results) result->Fail(status);
     return;

@@ -71,8 +71,8 @@ absl::Status HostCallTable::CopyOut(const Pending& pending, const std::string& d
   int64_t expected = 0;
   for (const Shape& shape : pending.results) expected += PackedBytes(shape);
   if (expected != static_cast<int64_t>(data.size())) {
-    return absl::InternalError(fmt::format("a host callback's results have {} bytes in all instead of {}",
-                                           data.size(), expected));
+    return absl::InternalError(
+        fmt::format("a host callback's results have {} bytes in all instead of {}", data.size(), expected));
   }
   const char* from = data.data();
   for (size_t i = 0; i < pending.results.size(); ++i) {

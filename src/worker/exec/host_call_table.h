@@ -35,8 +35,7 @@ class HostCallTable {
       : emit_(std::move(emit)), resume_(std::move(resume)) {}
 
   // `outputs[i]` takes the bytes of `call.results[i]`. Numbers the call.
-  void Begin(HostCall call, std::vector<char*> outputs, absl::AnyInvocable<void(absl::Status)> done)
-      EXCLUDES(mutex_);
+  void Begin(HostCall call, std::vector<char*> outputs, absl::AnyInvocable<void(absl::Status)> done) EXCLUDES(mutex_);
   void Return(ReturnHostCall answer) EXCLUDES(mutex_);
 
   // Ends the calls of a launch that is running here, and later ones at once.

@@ -60,8 +60,7 @@ HostPuts::HostPuts(WorkerId self, Engine& engine, BufferStore& store, std::share
 
 absl::Status HostPuts::CheckBytes(const PutArray& command, uint64_t received) {
   if (received != command.stream_bytes) {
-    return absl::DataLossError(
-        fmt::format("host buffer ended after {} of {} bytes", received, command.stream_bytes));
+    return absl::DataLossError(fmt::format("host buffer ended after {} of {} bytes", received, command.stream_bytes));
   }
   const Shape& shape = command.shard_shape;
   if (shape.dtype == DType::kString) return absl::OkStatus();
@@ -72,9 +71,8 @@ absl::Status HostPuts::CheckBytes(const PutArray& command, uint64_t received) {
     needed = *strided;
   }
   if (received != static_cast<uint64_t>(needed)) {
-    return absl::InvalidArgumentError(
-        fmt::format("host buffer has {} bytes, an array of {} with its strides needs {}", received, shape.ToString(),
-                    needed));
+    return absl::InvalidArgumentError(fmt::format("host buffer has {} bytes, an array of {} with its strides needs {}",
+                                                  received, shape.ToString(), needed));
   }
   return absl::OkStatus();
 }
@@ -120,8 +118,8 @@ void HostPuts::Serve(Stream& stream, Job job) {
   traffic_->bytes_put.fetch_add(bytes * job.targets.size(), std::memory_order_relaxed);
   if (bytes <= kInlineBytes) return Make(engine_, std::move(job), stream.bytes);
   auto shared = std::make_shared<Job>(std::move(job));
-  const bool posted = io_->Post(
-      [&engine = engine_, shared, bytes = stream.bytes] { Make(engine, std::move(*shared), bytes); });
+  const bool posted =
+      io_->Post([&engine = engine_, shared, bytes = stream.bytes] { Make(engine, std::move(*shared), bytes); });
   if (!posted) Fail(*shared, absl::CancelledError("the worker is stopping"));
 }
 

@@ -52,10 +52,10 @@ void InboundTransfer::AddPiece(uint32_t index, const DenseBytes& bytes) {
   const bool text = target_.shape.dtype == DType::kString;
   const int64_t element = HostBytes(target_.shape.dtype);
   if (!text && static_cast<int64_t>(bytes.bytes.size()) != BoxElements(piece->box) * element) {
-    return Fail(absl::DataLossError(fmt::format("piece {} of transfer {} has {} bytes instead of {}", index,
-                                                target_.transfer, bytes.bytes.size(),
-                                                BoxElements(piece->box) * element)),
-                /*origin=*/true);
+    return Fail(
+        absl::DataLossError(fmt::format("piece {} of transfer {} has {} bytes instead of {}", index, target_.transfer,
+                                        bytes.bytes.size(), BoxElements(piece->box) * element)),
+        /*origin=*/true);
   }
   if (to == nullptr) return MakeBuffer(bytes);
   CopyBox(bytes.bytes.data(), piece->box.size, Box{std::vector<int64_t>(piece->box.size.size(), 0), piece->box.size},

@@ -63,12 +63,7 @@ class LaunchContext {
  public:
   LaunchContext(LaunchId id, int rank, std::shared_ptr<const GangTable> gang, CollectiveEngine* engine,
                 SessionId session = {}, HostCallTable* host_calls = nullptr)
-      : id(id),
-        rank(rank),
-        gang(std::move(gang)),
-        engine(engine),
-        session(session),
-        host_calls(host_calls) {}
+      : id(id), rank(rank), gang(std::move(gang)), engine(engine), session(session), host_calls(host_calls) {}
   LaunchContext(const LaunchContext&) = delete;
   LaunchContext& operator=(const LaunchContext&) = delete;
 

@@ -66,8 +66,7 @@ void LaunchTable::DefineGang(switchtower::DefineGang command) {
     }
     gang.local_ranks.push_back(static_cast<int>(rank));
   }
-  gang.table =
-      std::make_shared<const GangTable>(GangTable{command.gang, parts_.self, std::move(command.ranks)});
+  gang.table = std::make_shared<const GangTable>(GangTable{command.gang, parts_.self, std::move(command.ranks)});
   gangs_[command.gang] = std::move(gang);
 }
 
@@ -139,8 +138,8 @@ void LaunchTable::Launch(switchtower::Launch command) {
 RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang& gang, int rank,
                                   const std::shared_ptr<LaunchState>& state, std::shared_ptr<ProgramSlot> program) {
   const int32_t ordinal = gang.table->ranks[rank].ordinal;
-  auto task = std::make_shared<RankTask>(state, ordinal, command.id, rank, gang.table, parts_.collectives,
-                                         parts_.host_calls);
+  auto task =
+      std::make_shared<RankTask>(state, ordinal, command.id, rank, gang.table, parts_.collectives, parts_.host_calls);
   task->queue = devices_[ordinal].get();
   task->program = std::move(program);
   task->aside = task->program->calls_client;
@@ -158,8 +157,8 @@ RankTaskPtr LaunchTable::MakeTask(const switchtower::Launch& command, const Gang
   }
   for (const BufferEntryPtr& argument : task->arguments) argument->uses = 0;
   if (!command.donated.empty()) {
-    const absl::Status donated = absl::InvalidArgumentError(
-        fmt::format("array was donated to launch {} ({})", command.id, task->program->name));
+    const absl::Status donated =
+        absl::InvalidArgumentError(fmt::format("array was donated to launch {} ({})", command.id, task->program->name));
     for (uint32_t position : command.donated) {
       parts_.store->ReplaceByError({command.session, command.arguments[position]}, ordinal, donated);
     }

@@ -12,10 +12,7 @@ namespace switchtower {
 
 OutboundTransfer::OutboundTransfer(Parts parts, LaunchId id, const BufferEntryPtr& source,
                                    std::vector<OutgoingPiece> pieces)
-    : parts_(std::move(parts)),
-      id_(id),
-      pin_(std::make_shared<const EntryPin>(source)),
-      pieces_(std::move(pieces)) {}
+    : parts_(std::move(parts)), id_(id), pin_(std::make_shared<const EntryPin>(source)), pieces_(std::move(pieces)) {}
 
 void OutboundTransfer::Start(Parts parts, LaunchId id, const BufferEntryPtr& source,
                              std::vector<OutgoingPiece> pieces) {

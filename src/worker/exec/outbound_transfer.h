@@ -36,8 +36,10 @@ struct TransferMessage {
     return header;
   }
   static TransferMessage FromHeader(const MessageHeader& header) {
-    return {{header.words[1], header.words[2]}, static_cast<int32_t>(header.words[3]),
-            static_cast<uint32_t>(header.words[4]), PeerRouter::UpperBits(header) == 1};
+    return {{header.words[1], header.words[2]},
+            static_cast<int32_t>(header.words[3]),
+            static_cast<uint32_t>(header.words[4]),
+            PeerRouter::UpperBits(header) == 1};
   }
 };
 

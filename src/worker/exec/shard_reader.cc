@@ -84,8 +84,8 @@ class ShardReader::Job : public std::enable_shared_from_this<Job> {
   }
 
   void SendAll() {
-    port_->Send(ReadData{command_.request, std::make_shared<const std::string>(host_.bytes), /*last=*/true,
-                         absl::OkStatus()});
+    port_->Send(
+        ReadData{command_.request, std::make_shared<const std::string>(host_.bytes), /*last=*/true, absl::OkStatus()});
     host_ = {};
   }
 

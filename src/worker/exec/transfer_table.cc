@@ -22,8 +22,9 @@ void TransferTable::OnPeerMessage(WorkerId from, const MessageHeader& header, Re
   const size_t size = bytes.size();
   std::shared_ptr<char> memory = std::move(bytes).Take();
   const std::string_view view(memory.get(), size);
-  parts_.intake->Post([this, message, early = Early{from, message.ordinal, message.piece, message.is_error,
-                                                    DenseBytes{view, std::move(memory), {}}}]() mutable {
+  parts_.intake->Post([this, message,
+                       early = Early{from, message.ordinal, message.piece, message.is_error,
+                                     DenseBytes{view, std::move(memory), {}}}]() mutable {
     if (inbound_.contains(message.transfer)) return Take(message.transfer, std::move(early));
     if (message.transfer > newest_) Keep(message.transfer, std::move(early));
     // Otherwise its transfer has ended here: late.
@@ -100,7 +101,11 @@ std::vector<TransferTable::InboundPtr> TransferTable::Receive(const TransferArra
   for (const TransferArray::Destination& destination : command.destinations) {
     if (destination.device.worker != parts_.self) continue;
     const int32_t ordinal = destination.device.ordinal;
-    InboundTransfer::Target target{command.id, command.session, ordinal, destination.shard_shape, command.layout,
+    InboundTransfer::Target target{command.id,
+                                   command.session,
+                                   ordinal,
+                                   destination.shard_shape,
+                                   command.layout,
                                    command.memory_kind,
                                    parts_.store->Promise({command.session, command.to}, ordinal)};
     std::vector<InboundTransfer::Piece> pieces;

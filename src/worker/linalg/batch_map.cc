@@ -16,8 +16,7 @@ constexpr double kFlopsWorthAThread = 200'000;
 // Shared with helpers that may begin after the call is over, so each holds it.
 class Pieces {
  public:
-  Pieces(int64_t count, int64_t size, BatchBody body)
-      : count_(count), size_(size), body_(body) {}
+  Pieces(int64_t count, int64_t size, BatchBody body) : count_(count), size_(size), body_(body) {}
 
   // Takes pieces until none is left.
   void Work() {
@@ -57,19 +56,14 @@ class Pieces {
 }  // namespace
 
 int64_t PieceSize(int64_t count, double flops_each, int64_t threads) {
-  if (threads <= 1 ||
-      static_cast<double>(count) * flops_each < kFlopsWorthAThread)
-    return std::max<int64_t>(count, 1);
+  if (threads <= 1 || static_cast<double>(count) * flops_each < kFlopsWorthAThread) return std::max<int64_t>(count, 1);
   const int64_t even = (count + threads - 1) / threads;
-  const auto worth =
-      static_cast<int64_t>(kFlopsWorthAThread / std::max(flops_each, 1.0));
+  const auto worth = static_cast<int64_t>(kFlopsWorthAThread / std::max(flops_each, 1.0));
   return std::max({even, worth, int64_t{1}});
 }
 
-absl::Status ForEachPiece(const xla::ffi::ThreadPool& pool, int64_t count,
-                          double flops_each, BatchBody body) {
-  const int64_t size =
-      PieceSize(count, flops_each, count > 1 ? pool.num_threads() : 1);
+absl::Status ForEachPiece(const xla::ffi::ThreadPool& pool, int64_t count, double flops_each, BatchBody body) {
+  const int64_t size = PieceSize(count, flops_each, count > 1 ? pool.num_threads() : 1);
   if (size >= count) return count > 0 ? body(0, count) : absl::OkStatus();
   auto pieces = std::make_shared<Pieces>(count, size, body);
   xla::ffi::ThreadPool helpers = pool;

@@ -25,7 +25,6 @@ using BatchBody = absl::FunctionRef<absl::Status(int64_t begin, int64_t end)>;
 // enough to occupy all threads.
 int64_t PieceSize(int64_t count, double flops_each, int64_t threads);
 
-absl::Status ForEachPiece(const xla::ffi::ThreadPool& pool, int64_t count,
-                          double flops_each, BatchBody body);
+absl::Status ForEachPiece(const xla::ffi::ThreadPool& pool, int64_t count, double flops_each, BatchBody body);
 
 }  // namespace switchtower::linalg

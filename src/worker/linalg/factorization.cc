@@ -19,13 +19,11 @@ struct Cholesky {
         .template Ret<ffi::Buffer<kInfo>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          uint8_t uplo, ffi::ResultBuffer<kType> factor,
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, uint8_t uplo, ffi::ResultBuffer<kType> factor,
                           ffi::ResultBuffer<kInfo> info) {
     ASSIGN_OR_RETURN(const MatrixBatch x, SquareMatrices("a", DimsOf(a)));
     ASSIGN_OR_RETURN(const char triangle, Letter("uplo", uplo, "LU"));
-    RETURN_IF_ERROR(
-        CheckDims("the factor", DimsOf(factor), DimsOf(a), {x.rows, x.cols}));
+    RETURN_IF_ERROR(CheckDims("the factor", DimsOf(factor), DimsOf(a), {x.rows, x.cols}));
     RETURN_IF_ERROR(CheckDims("info", DimsOf(info), DimsOf(a), {}));
     T* const out = factor->typed_data();
     int* const infos = info->typed_data();
@@ -33,14 +31,12 @@ struct Cholesky {
     if (x.size() == 0) return absl::OkStatus();
     CopyInto(out, a.typed_data(), x.count * x.size());
     const double n = x.rows;
-    return ForEachPiece(
-        pool, x.count, n * n * n / 3, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            infos[i] = lapack::Potrf<T>(triangle, x.rows, out + i * x.size(),
-                                        x.leading());
-          }
-          return absl::OkStatus();
-        });
+    return ForEachPiece(pool, x.count, n * n * n / 3, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        infos[i] = lapack::Potrf<T>(triangle, x.rows, out + i * x.size(), x.leading());
+      }
+      return absl::OkStatus();
+    });
   }
 };
 
@@ -57,15 +53,11 @@ struct Lu {
         .template Ret<ffi::Buffer<kInfo>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          ffi::ResultBuffer<kType> factors,
-                          ffi::ResultBuffer<kInfo> pivots,
-                          ffi::ResultBuffer<kInfo> info) {
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, ffi::ResultBuffer<kType> factors,
+                          ffi::ResultBuffer<kInfo> pivots, ffi::ResultBuffer<kInfo> info) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
-    RETURN_IF_ERROR(
-        CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
-    RETURN_IF_ERROR(
-        CheckDims("pivots", DimsOf(pivots), DimsOf(a), {x.smaller()}));
+    RETURN_IF_ERROR(CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
+    RETURN_IF_ERROR(CheckDims("pivots", DimsOf(pivots), DimsOf(a), {x.smaller()}));
     RETURN_IF_ERROR(CheckDims("info", DimsOf(info), DimsOf(a), {}));
     T* const out = factors->typed_data();
     int* const swaps = pivots->typed_data();
@@ -73,15 +65,12 @@ struct Lu {
     Clear(infos, x.count);
     if (x.size() == 0) return absl::OkStatus();
     CopyInto(out, a.typed_data(), x.count * x.size());
-    return ForEachPiece(pool, x.count, double(x.size()) * x.smaller(),
-                        [&](int64_t begin, int64_t end) {
-                          for (int64_t i = begin; i < end; ++i) {
-                            infos[i] = lapack::Getrf<T>(
-                                x.rows, x.cols, out + i * x.size(), x.leading(),
-                                swaps + i * x.smaller());
-                          }
-                          return absl::OkStatus();
-                        });
+    return ForEachPiece(pool, x.count, double(x.size()) * x.smaller(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        infos[i] = lapack::Getrf<T>(x.rows, x.cols, out + i * x.size(), x.leading(), swaps + i * x.smaller());
+      }
+      return absl::OkStatus();
+    });
   }
 };
 
@@ -89,8 +78,7 @@ struct Lu {
 
 std::vector<NativeHandler> FactorizationHandlers() {
   std::vector<NativeHandler> handlers = HandlersOf<Cholesky>("potrf", "potrf");
-  for (NativeHandler& handler : HandlersOf<Lu>("getrf", "getrf"))
-    handlers.push_back(std::move(handler));
+  for (NativeHandler& handler : HandlersOf<Lu>("getrf", "getrf")) handlers.push_back(std::move(handler));
   return handlers;
 }
 

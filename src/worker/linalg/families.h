@@ -9,9 +9,9 @@
 
 namespace switchtower::linalg {
 
-std::vector<NativeHandler> FactorizationHandlers();  // potrf, getrf
-std::vector<NativeHandler> QrHandlers();   // geqrf, geqp3, orgqr, ormqr
-std::vector<NativeHandler> SvdHandlers();  // gesdd, gesvd
+std::vector<NativeHandler> FactorizationHandlers();     // potrf, getrf
+std::vector<NativeHandler> QrHandlers();                // geqrf, geqp3, orgqr, ormqr
+std::vector<NativeHandler> SvdHandlers();               // gesdd, gesvd
 std::vector<NativeHandler> SymmetricEigenHandlers();    // syevd, sytrd
 std::vector<NativeHandler> GeneralEigenHandlers();      // geev, gehrd
 std::vector<NativeHandler> SchurHandlers();             // gees

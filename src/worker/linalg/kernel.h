@@ -33,14 +33,10 @@ namespace xla::ffi {
 // absl's and XLA's codes have the same numbers.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, absl::Status> {
-  static XLA_FFI_Error* Encode(const XLA_FFI_Api* api,
-                               XLA_FFI_ExecutionContext*,
-                               const absl::Status& status) {
+  static XLA_FFI_Error* Encode(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext*, const absl::Status& status) {
     if (status.ok()) return nullptr;
-    return internal::CreateError(
-        api,
-        Error(static_cast<XLA_FFI_Error_Code>(status.code()),
-              std::string(status.message().data(), status.message().size())));
+    return internal::CreateError(api, Error(static_cast<XLA_FFI_Error_Code>(status.code()),
+                                            std::string(status.message().data(), status.message().size())));
   }
 };
 
@@ -67,11 +63,7 @@ template <typename Kernel>
 XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) {
   // A lambda, since Run may be a template.
   static auto* const handler =
-      Kernel::Signature()
-          .To([](auto... arguments) {
-            return Kernel::Run(std::move(arguments)...);
-          })
-          .release();
+      Kernel::Signature().To([](auto... arguments) { return Kernel::Run(std::move(arguments)...); }).release();
   return handler->Call(frame);
 }
 
@@ -84,13 +76,11 @@ NativeHandler Handler(std::string target) {
 // One handler for each element type; `real` and `complex` are the routine's
 // names after the type's letter.
 template <template <ffi::DataType> typename Kernel>
-std::vector<NativeHandler> HandlersOf(std::string_view real,
-                                      std::string_view complex) {
+std::vector<NativeHandler> HandlersOf(std::string_view real, std::string_view complex) {
   const auto name = [](char type, std::string_view routine) {
     return std::string("lapack_") + type + std::string(routine) + "_ffi";
   };
-  return {Handler<Kernel<ffi::DataType::F32>>(name('s', real)),
-          Handler<Kernel<ffi::DataType::F64>>(name('d', real)),
+  return {Handler<Kernel<ffi::DataType::F32>>(name('s', real)), Handler<Kernel<ffi::DataType::F64>>(name('d', real)),
           Handler<Kernel<ffi::DataType::C64>>(name('c', complex)),
           Handler<Kernel<ffi::DataType::C128>>(name('z', complex))};
 }

@@ -12,13 +12,11 @@ namespace switchtower {
 std::vector<NativeHandler> NativeHandlers() {
   std::vector<NativeHandler> all;
   for (const auto family :
-       {linalg::FactorizationHandlers, linalg::QrHandlers, linalg::SvdHandlers,
-        linalg::SymmetricEigenHandlers, linalg::GeneralEigenHandlers,
-        linalg::SchurHandlers, linalg::TriangularSolveHandlers,
+       {linalg::FactorizationHandlers, linalg::QrHandlers, linalg::SvdHandlers, linalg::SymmetricEigenHandlers,
+        linalg::GeneralEigenHandlers, linalg::SchurHandlers, linalg::TriangularSolveHandlers,
         linalg::TridiagonalSolveHandlers, linalg::SparseHandlers}) {
     std::vector<NativeHandler> handlers = family();
-    all.insert(all.end(), std::make_move_iterator(handlers.begin()),
-               std::make_move_iterator(handlers.end()));
+    all.insert(all.end(), std::make_move_iterator(handlers.begin()), std::make_move_iterator(handlers.end()));
   }
   return all;
 }

@@ -20,8 +20,8 @@ TEST(NativeHandlersTest, AreTheSharedList) {
     EXPECT_NE(handler.handler, nullptr);
     names.push_back(handler.target);
   }
-  EXPECT_THAT(names, UnorderedElementsAreArray(std::vector<std::string>(
-                         std::begin(kNativeCalls), std::end(kNativeCalls))));
+  EXPECT_THAT(names,
+              UnorderedElementsAreArray(std::vector<std::string>(std::begin(kNativeCalls), std::end(kNativeCalls))));
 }
 
 }  // namespace

@@ -51,12 +51,10 @@ absl::StatusOr<MatrixBatch> SquareMatrices(std::string_view name, Dims dims);
 
 // `dims` must be the batch of `matrices` (its dimensions but the last two),
 // followed by `tail`.
-absl::Status CheckDims(std::string_view name, Dims dims, Dims matrices,
-                       std::initializer_list<int64_t> tail);
+absl::Status CheckDims(std::string_view name, Dims dims, Dims matrices, std::initializer_list<int64_t> tail);
 
 // An attribute that is one of LAPACK's letters.
-absl::StatusOr<char> Letter(std::string_view name, uint8_t value,
-                            std::string_view allowed);
+absl::StatusOr<char> Letter(std::string_view name, uint8_t value, std::string_view allowed);
 
 // `quantity` is something that LAPACK computes in 32 bits, where an overflow
 // would corrupt memory.
@@ -65,8 +63,7 @@ absl::Status CheckAddressable(std::string_view routine, double quantity);
 // The workspace for `query(T* answer)`, a call of LAPACK with LWORK -1;
 // `minimum` is what its documentation asks for.
 template <typename T, typename Query>
-absl::StatusOr<int> WorkspaceSize(std::string_view routine, int64_t minimum,
-                                  const Query& query) {
+absl::StatusOr<int> WorkspaceSize(std::string_view routine, int64_t minimum, const Query& query) {
   RETURN_IF_ERROR(CheckAddressable(routine, static_cast<double>(minimum)));
   T answer{};
   if (query(&answer) != 0) {
@@ -76,8 +73,7 @@ absl::StatusOr<int> WorkspaceSize(std::string_view routine, int64_t minimum,
   // minimum.
   const double best = std::ceil(static_cast<double>(std::real(answer)));
   const double most = std::numeric_limits<int>::max();
-  return static_cast<int>(std::fmin(
-      std::fmax(best, static_cast<double>(minimum > 1 ? minimum : 1)), most));
+  return static_cast<int>(std::fmin(std::fmax(best, static_cast<double>(minimum > 1 ? minimum : 1)), most));
 }
 
 // Uninitialised memory of a kernel.
@@ -87,18 +83,14 @@ class Scratch {
   static absl::StatusOr<Scratch> Create(int64_t size) {
     const size_t bytes = sizeof(T) * static_cast<size_t>(size < 1 ? 1 : size);
     void* memory = ::operator new (bytes, std::align_val_t{64}, std::nothrow);
-    if (memory == nullptr)
-      return absl::ResourceExhaustedError(
-          "no memory for the workspace of a linear algebra call");
+    if (memory == nullptr) return absl::ResourceExhaustedError("no memory for the workspace of a linear algebra call");
     return Scratch(static_cast<T*>(memory));
   }
   T* get() const { return memory_.get(); }
 
  private:
   struct Free {
-    void operator()(T* memory) const {
-      ::operator delete (memory, std::align_val_t{64});
-    }
+    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{64}); }
   };
   explicit Scratch(T* memory) : memory_(memory) {}
   std::unique_ptr<T, Free> memory_;
@@ -107,17 +99,14 @@ class Scratch {
 // Operand and result may be one buffer.
 template <typename T>
 void CopyInto(T* result, const T* operand, int64_t size) {
-  if (result != operand && size > 0)
-    std::memcpy(result, operand, sizeof(T) * static_cast<size_t>(size));
+  if (result != operand && size > 0) std::memcpy(result, operand, sizeof(T) * static_cast<size_t>(size));
 }
 
 // Results that a routine leaves as they are when it fails or isn't asked for
 // them: whatever memory held before belongs to somebody else.
 template <typename T>
 void Clear(T* result, int64_t size) {
-  if (size > 0)
-    std::memset(static_cast<void*>(result), 0,
-                sizeof(T) * static_cast<size_t>(size));
+  if (size > 0) std::memset(static_cast<void*>(result), 0, sizeof(T) * static_cast<size_t>(size));
 }
 
 }  // namespace switchtower::linalg

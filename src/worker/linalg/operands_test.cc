@@ -23,8 +23,7 @@ TEST(OperandsTest, RefusesWhatLapackCannotTake) {
   EXPECT_FALSE(linalg::Matrices("a", {3}).ok());
   EXPECT_FALSE(linalg::Matrices("a", {kHuge, 0}).ok());
   EXPECT_FALSE(linalg::Matrices("a", {0, kHuge}).ok());
-  EXPECT_FALSE(
-      linalg::Matrices("a", {kHuge, kHuge, 0, 4}).ok());  // the batch overflows
+  EXPECT_FALSE(linalg::Matrices("a", {kHuge, kHuge, 0, 4}).ok());  // the batch overflows
   EXPECT_FALSE(linalg::SquareMatrices("a", {3, 4}).ok());
   EXPECT_TRUE(linalg::CheckDims("x", {2, 7}, {2, 3, 4}, {7}).ok());
   EXPECT_FALSE(linalg::CheckDims("x", {2, 8}, {2, 3, 4}, {7}).ok());

@@ -12,9 +12,7 @@ namespace {
 
 constexpr double kBlockMax = 256;
 
-double QrFlops(const MatrixBatch& x) {
-  return 2.0 * static_cast<double>(x.size()) * x.smaller();
-}
+double QrFlops(const MatrixBatch& x) { return 2.0 * static_cast<double>(x.size()) * x.smaller(); }
 
 template <ffi::DataType kType>
 struct Qr {
@@ -28,33 +26,26 @@ struct Qr {
         .template Ret<ffi::Buffer<kType>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          ffi::ResultBuffer<kType> factors,
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, ffi::ResultBuffer<kType> factors,
                           ffi::ResultBuffer<kType> taus) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
-    RETURN_IF_ERROR(
-        CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
+    RETURN_IF_ERROR(CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
     RETURN_IF_ERROR(CheckDims("taus", DimsOf(taus), DimsOf(a), {x.smaller()}));
     RETURN_IF_ERROR(CheckAddressable("geqrf", kBlockMax * x.cols));
     if (x.size() == 0) return absl::OkStatus();
     T* const out = factors->typed_data();
     T* const tau = taus->typed_data();
     CopyInto(out, a.typed_data(), x.count * x.size());
-    ASSIGN_OR_RETURN(const int lwork,
-                     WorkspaceSize<T>("geqrf", x.cols, [&](T* work) {
-                       return lapack::Geqrf<T>(x.rows, x.cols, out, x.leading(),
-                                               tau, work, -1);
+    ASSIGN_OR_RETURN(const int lwork, WorkspaceSize<T>("geqrf", x.cols, [&](T* work) {
+                       return lapack::Geqrf<T>(x.rows, x.cols, out, x.leading(), tau, work, -1);
                      }));
-    return ForEachPiece(
-        pool, x.count, QrFlops(x),
-        [&](int64_t begin, int64_t end) -> absl::Status {
-          ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-          for (int64_t i = begin; i < end; ++i) {
-            lapack::Geqrf<T>(x.rows, x.cols, out + i * x.size(), x.leading(),
-                             tau + i * x.smaller(), work.get(), lwork);
-          }
-          return absl::OkStatus();
-        });
+    return ForEachPiece(pool, x.count, QrFlops(x), [&](int64_t begin, int64_t end) -> absl::Status {
+      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
+      for (int64_t i = begin; i < end; ++i) {
+        lapack::Geqrf<T>(x.rows, x.cols, out + i * x.size(), x.leading(), tau + i * x.smaller(), work.get(), lwork);
+      }
+      return absl::OkStatus();
+    });
   }
 };
 
@@ -73,17 +64,13 @@ struct PivotedQr {
         .template Ret<ffi::Buffer<kType>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          ffi::Buffer<kInfo> fixed,
-                          ffi::ResultBuffer<kType> factors,
-                          ffi::ResultBuffer<kInfo> permutation,
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, ffi::Buffer<kInfo> fixed,
+                          ffi::ResultBuffer<kType> factors, ffi::ResultBuffer<kInfo> permutation,
                           ffi::ResultBuffer<kType> taus) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
     RETURN_IF_ERROR(CheckDims("jpvt", DimsOf(fixed), DimsOf(a), {x.cols}));
-    RETURN_IF_ERROR(
-        CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
-    RETURN_IF_ERROR(
-        CheckDims("the permutation", DimsOf(permutation), DimsOf(a), {x.cols}));
+    RETURN_IF_ERROR(CheckDims("the factors", DimsOf(factors), DimsOf(a), {x.rows, x.cols}));
+    RETURN_IF_ERROR(CheckDims("the permutation", DimsOf(permutation), DimsOf(a), {x.cols}));
     RETURN_IF_ERROR(CheckDims("taus", DimsOf(taus), DimsOf(a), {x.smaller()}));
     RETURN_IF_ERROR(CheckAddressable("geqp3", kBlockMax * x.cols));
     T* const out = factors->typed_data();
@@ -92,35 +79,26 @@ struct PivotedQr {
     CopyInto(pivots, fixed.typed_data(), x.count * x.cols);
     if (x.size() == 0) return absl::OkStatus();
     CopyInto(out, a.typed_data(), x.count * x.size());
-    ASSIGN_OR_RETURN(
-        const int lwork,
-        WorkspaceSize<T>("geqp3", 3 * int64_t{x.cols} + 1, [&](T* work) {
-          R unused[2];
-          return Factor(x, out, pivots, tau, work, -1, unused);
-        }));
-    return ForEachPiece(
-        pool, x.count, QrFlops(x),
-        [&](int64_t begin, int64_t end) -> absl::Status {
-          ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-          ASSIGN_OR_RETURN(const Scratch<R> norms,
-                           Scratch<R>::Create(2 * int64_t{x.cols}));
-          for (int64_t i = begin; i < end; ++i) {
-            Factor(x, out + i * x.size(), pivots + i * x.cols,
-                   tau + i * x.smaller(), work.get(), lwork, norms.get());
-          }
-          return absl::OkStatus();
-        });
+    ASSIGN_OR_RETURN(const int lwork, WorkspaceSize<T>("geqp3", 3 * int64_t{x.cols} + 1, [&](T* work) {
+                       R unused[2];
+                       return Factor(x, out, pivots, tau, work, -1, unused);
+                     }));
+    return ForEachPiece(pool, x.count, QrFlops(x), [&](int64_t begin, int64_t end) -> absl::Status {
+      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
+      ASSIGN_OR_RETURN(const Scratch<R> norms, Scratch<R>::Create(2 * int64_t{x.cols}));
+      for (int64_t i = begin; i < end; ++i) {
+        Factor(x, out + i * x.size(), pivots + i * x.cols, tau + i * x.smaller(), work.get(), lwork, norms.get());
+      }
+      return absl::OkStatus();
+    });
   }
 
  private:
-  static int Factor(const MatrixBatch& x, T* a, int* pivots, T* tau, T* work,
-                    int lwork, R* norms) {
+  static int Factor(const MatrixBatch& x, T* a, int* pivots, T* tau, T* work, int lwork, R* norms) {
     if constexpr (lapack::kIsComplex<T>) {
-      return lapack::Geqp3<T>(x.rows, x.cols, a, x.leading(), pivots, tau, work,
-                              lwork, norms);
+      return lapack::Geqp3<T>(x.rows, x.cols, a, x.leading(), pivots, tau, work, lwork, norms);
     } else {
-      return lapack::Geqp3<T>(x.rows, x.cols, a, x.leading(), pivots, tau, work,
-                              lwork);
+      return lapack::Geqp3<T>(x.rows, x.cols, a, x.leading(), pivots, tau, work, lwork);
     }
   }
 };
@@ -131,8 +109,7 @@ absl::StatusOr<int> Reflectors(Dims taus, Dims matrices, int most) {
   const int64_t count = taus.empty() ? -1 : taus.back();
   RETURN_IF_ERROR(CheckDims("taus", taus, matrices, {count}));
   if (count < 0 || count > most) {
-    return absl::InvalidArgumentError(
-        "there are more reflectors than the matrix has columns or rows");
+    return absl::InvalidArgumentError("there are more reflectors than the matrix has columns or rows");
   }
   return static_cast<int>(count);
 }
@@ -149,11 +126,10 @@ struct QOfQr {
         .template Ret<ffi::Buffer<kType>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          ffi::Buffer<kType> taus, ffi::ResultBuffer<kType> q) {
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, ffi::Buffer<kType> taus,
+                          ffi::ResultBuffer<kType> q) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
-    if (x.cols > x.rows)
-      return absl::InvalidArgumentError("Q can't have more columns than rows");
+    if (x.cols > x.rows) return absl::InvalidArgumentError("Q can't have more columns than rows");
     ASSIGN_OR_RETURN(const int k, Reflectors(DimsOf(taus), DimsOf(a), x.cols));
     RETURN_IF_ERROR(CheckDims("Q", DimsOf(q), DimsOf(a), {x.rows, x.cols}));
     RETURN_IF_ERROR(CheckAddressable("orgqr", kBlockMax * x.cols));
@@ -161,21 +137,16 @@ struct QOfQr {
     T* const out = q->typed_data();
     const T* const tau = taus.typed_data();
     CopyInto(out, a.typed_data(), x.count * x.size());
-    ASSIGN_OR_RETURN(const int lwork,
-                     WorkspaceSize<T>("orgqr", x.cols, [&](T* work) {
-                       return lapack::Orgqr<T>(x.rows, x.cols, k, out,
-                                               x.leading(), tau, work, -1);
+    ASSIGN_OR_RETURN(const int lwork, WorkspaceSize<T>("orgqr", x.cols, [&](T* work) {
+                       return lapack::Orgqr<T>(x.rows, x.cols, k, out, x.leading(), tau, work, -1);
                      }));
-    return ForEachPiece(
-        pool, x.count, QrFlops(x),
-        [&](int64_t begin, int64_t end) -> absl::Status {
-          ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-          for (int64_t i = begin; i < end; ++i) {
-            lapack::Orgqr<T>(x.rows, x.cols, k, out + i * x.size(), x.leading(),
-                             tau + i * k, work.get(), lwork);
-          }
-          return absl::OkStatus();
-        });
+    return ForEachPiece(pool, x.count, QrFlops(x), [&](int64_t begin, int64_t end) -> absl::Status {
+      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
+      for (int64_t i = begin; i < end; ++i) {
+        lapack::Orgqr<T>(x.rows, x.cols, k, out + i * x.size(), x.leading(), tau + i * k, work.get(), lwork);
+      }
+      return absl::OkStatus();
+    });
   }
 };
 
@@ -194,21 +165,15 @@ struct QTimes {
         .template Ret<ffi::Buffer<kType>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a,
-                          ffi::Buffer<kType> taus, ffi::Buffer<kType> c,
-                          bool left, bool transpose,
-                          ffi::ResultBuffer<kType> product) {
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> a, ffi::Buffer<kType> taus, ffi::Buffer<kType> c,
+                          bool left, bool transpose, ffi::ResultBuffer<kType> product) {
     ASSIGN_OR_RETURN(const MatrixBatch x, Matrices("a", DimsOf(a)));
     ASSIGN_OR_RETURN(const MatrixBatch y, Matrices("c", DimsOf(c)));
-    RETURN_IF_ERROR(
-        CheckDims("a", DimsOf(a), DimsOf(c), {left ? y.rows : y.cols, x.cols}));
-    ASSIGN_OR_RETURN(const int k,
-                     Reflectors(DimsOf(taus), DimsOf(a), x.smaller()));
-    RETURN_IF_ERROR(
-        CheckDims("the product", DimsOf(product), DimsOf(c), {y.rows, y.cols}));
+    RETURN_IF_ERROR(CheckDims("a", DimsOf(a), DimsOf(c), {left ? y.rows : y.cols, x.cols}));
+    ASSIGN_OR_RETURN(const int k, Reflectors(DimsOf(taus), DimsOf(a), x.smaller()));
+    RETURN_IF_ERROR(CheckDims("the product", DimsOf(product), DimsOf(c), {y.rows, y.cols}));
     const int across = left ? y.cols : y.rows;
-    RETURN_IF_ERROR(
-        CheckAddressable("ormqr", kBlockMax * (across + kBlockMax)));
+    RETURN_IF_ERROR(CheckAddressable("ormqr", kBlockMax * (across + kBlockMax)));
     if (y.size() == 0) return absl::OkStatus();
     const char side = left ? 'L' : 'R';
     const char op = !transpose ? 'N' : lapack::kIsComplex<T> ? 'C' : 'T';
@@ -217,20 +182,15 @@ struct QTimes {
     const T* const tau = taus.typed_data();
     CopyInto(out, c.typed_data(), y.count * y.size());
     const auto multiply = [&](int64_t i, T* work, int lwork) {
-      return lapack::Ormqr<T>(
-          side, op, y.rows, y.cols, k, reflectors + i * x.size(), x.leading(),
-          tau + i * k, out + i * y.size(), y.leading(), work, lwork);
+      return lapack::Ormqr<T>(side, op, y.rows, y.cols, k, reflectors + i * x.size(), x.leading(), tau + i * k,
+                              out + i * y.size(), y.leading(), work, lwork);
     };
     ASSIGN_OR_RETURN(const int lwork,
-                     WorkspaceSize<T>("ormqr", across, [&](T* work) {
-                       return multiply(0, work, -1);
-                     }));
+                     WorkspaceSize<T>("ormqr", across, [&](T* work) { return multiply(0, work, -1); }));
     return ForEachPiece(pool, y.count, 4.0 * k * static_cast<double>(y.size()),
                         [&](int64_t begin, int64_t end) -> absl::Status {
-                          ASSIGN_OR_RETURN(const Scratch<T> work,
-                                           Scratch<T>::Create(lwork));
-                          for (int64_t i = begin; i < end; ++i)
-                            multiply(i, work.get(), lwork);
+                          ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
+                          for (int64_t i = begin; i < end; ++i) multiply(i, work.get(), lwork);
                           return absl::OkStatus();
                         });
   }
@@ -240,8 +200,7 @@ struct QTimes {
 
 std::vector<NativeHandler> QrHandlers() {
   std::vector<NativeHandler> handlers = HandlersOf<Qr>("geqrf", "geqrf");
-  for (const auto& more : {HandlersOf<PivotedQr>("geqp3", "geqp3"),
-                           HandlersOf<QOfQr>("orgqr", "ungqr"),
+  for (const auto& more : {HandlersOf<PivotedQr>("geqp3", "geqp3"), HandlersOf<QOfQr>("orgqr", "ungqr"),
                            HandlersOf<QTimes>("ormqr", "unmqr")}) {
     handlers.insert(handlers.end(), more.begin(), more.end());
   }

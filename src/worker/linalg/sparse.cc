@@ -35,11 +35,9 @@ struct Product {
       for (int64_t entry = first; entry < last; ++entry) {
         const int64_t column = columns[entry];
         if (column < 0 || column >= sizes.inner) {
-          return absl::InvalidArgumentError(
-              "a sparse matrix has an entry outside its columns");
+          return absl::InvalidArgumentError("a sparse matrix has an entry outside its columns");
         }
-        AddRow(result + row * sizes.cols, values[entry],
-               dense + column * sizes.cols, sizes.cols);
+        AddRow(result + row * sizes.cols, values[entry], dense + column * sizes.cols, sizes.cols);
       }
     }
     return absl::OkStatus();
@@ -61,13 +59,10 @@ struct CsrTimesDense {
         .Ret<ffi::AnyBuffer>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::AnyBuffer values,
-                          ffi::AnyBuffer starts, ffi::AnyBuffer columns,
-                          ffi::AnyBuffer dense,
-                          ffi::Result<ffi::AnyBuffer> result) {
+  static absl::Status Run(ffi::ThreadPool pool, ffi::AnyBuffer values, ffi::AnyBuffer starts, ffi::AnyBuffer columns,
+                          ffi::AnyBuffer dense, ffi::Result<ffi::AnyBuffer> result) {
     const Call call{pool, values, starts, columns, dense, *result};
-    if (dense.element_type() != values.element_type() ||
-        result->element_type() != values.element_type()) {
+    if (dense.element_type() != values.element_type() || result->element_type() != values.element_type()) {
       return absl::InvalidArgumentError("the matrices differ in element type");
     }
     ASSIGN_OR_RETURN(const Sizes sizes, ReadSizes(call));
@@ -85,8 +80,7 @@ struct CsrTimesDense {
       case ffi::DataType::C128:
         return ByIndex<std::complex<double>>(call, sizes);
       default:
-        return absl::InvalidArgumentError(
-            "no product of sparse matrices with this element type");
+        return absl::InvalidArgumentError("no product of sparse matrices with this element type");
     }
   }
 
@@ -97,26 +91,19 @@ struct CsrTimesDense {
   };
 
   static absl::StatusOr<Sizes> ReadSizes(const Call& call) {
-    const Dims values = DimsOf(call.values), starts = DimsOf(call.starts),
-               columns = DimsOf(call.columns);
+    const Dims values = DimsOf(call.values), starts = DimsOf(call.starts), columns = DimsOf(call.columns);
     const Dims dense = DimsOf(call.dense), result = DimsOf(call.result);
-    const bool fits =
-        values.size() == 1 && starts.size() == 1 && columns == values &&
-        (dense.size() == 1 || dense.size() == 2) &&
-        result.size() == dense.size() && starts[0] == result[0] + 1 &&
-        (dense.size() == 1 || dense[1] == result[1]);
-    if (!fits)
-      return absl::InvalidArgumentError(
-          "the shapes of a sparse product don't fit each other");
-    return Sizes{result[0], dense[0], dense.size() == 1 ? 1 : dense[1],
-                 values[0]};
+    const bool fits = values.size() == 1 && starts.size() == 1 && columns == values &&
+                      (dense.size() == 1 || dense.size() == 2) && result.size() == dense.size() &&
+                      starts[0] == result[0] + 1 && (dense.size() == 1 || dense[1] == result[1]);
+    if (!fits) return absl::InvalidArgumentError("the shapes of a sparse product don't fit each other");
+    return Sizes{result[0], dense[0], dense.size() == 1 ? 1 : dense[1], values[0]};
   }
 
   template <typename T>
   static absl::Status ByIndex(const Call& call, const Sizes& sizes) {
     if (call.starts.element_type() != call.columns.element_type()) {
-      return absl::InvalidArgumentError(
-          "the indices of a sparse matrix differ in type");
+      return absl::InvalidArgumentError("the indices of a sparse matrix differ in type");
     }
     switch (call.starts.element_type()) {
       case ffi::DataType::S32:
@@ -124,34 +111,24 @@ struct CsrTimesDense {
       case ffi::DataType::S64:
         return Compute<T, int64_t>(call, sizes);
       default:
-        return absl::InvalidArgumentError(
-            "the indices of a sparse matrix must be s32 or s64");
+        return absl::InvalidArgumentError("the indices of a sparse matrix must be s32 or s64");
     }
   }
 
   template <typename T, typename Index>
   static absl::Status Compute(const Call& call, const Sizes& sizes) {
     const Product<T, Index> product{
-        static_cast<const T*>(call.values.untyped_data()),
-        static_cast<const Index*>(call.starts.untyped_data()),
-        static_cast<const Index*>(call.columns.untyped_data()),
-        static_cast<const T*>(call.dense.untyped_data()),
+        static_cast<const T*>(call.values.untyped_data()), static_cast<const Index*>(call.starts.untyped_data()),
+        static_cast<const Index*>(call.columns.untyped_data()), static_cast<const T*>(call.dense.untyped_data()),
         static_cast<T*>(call.result.untyped_data())};
-    const double entries = static_cast<double>(sizes.entries) /
-                               static_cast<double>(sizes.rows + 1) +
-                           1;
-    return ForEachPiece(call.pool, sizes.rows,
-                        2 * entries * static_cast<double>(sizes.cols),
-                        [&](int64_t begin, int64_t end) {
-                          return product.Rows(sizes, begin, end);
-                        });
+    const double entries = static_cast<double>(sizes.entries) / static_cast<double>(sizes.rows + 1) + 1;
+    return ForEachPiece(call.pool, sizes.rows, 2 * entries * static_cast<double>(sizes.cols),
+                        [&](int64_t begin, int64_t end) { return product.Rows(sizes, begin, end); });
   }
 };
 
 }  // namespace
 
-std::vector<NativeHandler> SparseHandlers() {
-  return {Handler<CsrTimesDense>("cpu_csr_sparse_dense_ffi")};
-}
+std::vector<NativeHandler> SparseHandlers() { return {Handler<CsrTimesDense>("cpu_csr_sparse_dense_ffi")}; }
 
 }  // namespace switchtower::linalg

@@ -16,8 +16,7 @@ namespace {
 
 // `right` is the right-hand side; its batch and rows are those of the
 // diagonals.
-absl::StatusOr<MatrixBatch> CheckSystem(Dims lower, Dims diagonal, Dims upper,
-                                        Dims right, Dims solution) {
+absl::StatusOr<MatrixBatch> CheckSystem(Dims lower, Dims diagonal, Dims upper, Dims right, Dims solution) {
   ASSIGN_OR_RETURN(const MatrixBatch b, Matrices("b", right));
   RETURN_IF_ERROR(CheckDims("dl", lower, right, {b.rows}));
   RETURN_IF_ERROR(CheckDims("d", diagonal, right, {b.rows}));
@@ -44,22 +43,14 @@ struct TridiagonalSolve {
         .template Ret<ffi::Buffer<kInfo>>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> dl,
-                          ffi::Buffer<kType> d, ffi::Buffer<kType> du,
-                          ffi::Buffer<kType> b, ffi::ResultBuffer<kType> dl_out,
-                          ffi::ResultBuffer<kType> d_out,
-                          ffi::ResultBuffer<kType> du_out,
-                          ffi::ResultBuffer<kType> b_out,
+  static absl::Status Run(ffi::ThreadPool pool, ffi::Buffer<kType> dl, ffi::Buffer<kType> d, ffi::Buffer<kType> du,
+                          ffi::Buffer<kType> b, ffi::ResultBuffer<kType> dl_out, ffi::ResultBuffer<kType> d_out,
+                          ffi::ResultBuffer<kType> du_out, ffi::ResultBuffer<kType> b_out,
                           ffi::ResultBuffer<kInfo> info) {
-    ASSIGN_OR_RETURN(const MatrixBatch x,
-                     CheckSystem(DimsOf(dl), DimsOf(d), DimsOf(du), DimsOf(b),
-                                 DimsOf(b_out)));
-    RETURN_IF_ERROR(
-        CheckDims("the used-up dl", DimsOf(dl_out), DimsOf(b), {x.rows}));
-    RETURN_IF_ERROR(
-        CheckDims("the used-up d", DimsOf(d_out), DimsOf(b), {x.rows}));
-    RETURN_IF_ERROR(
-        CheckDims("the used-up du", DimsOf(du_out), DimsOf(b), {x.rows}));
+    ASSIGN_OR_RETURN(const MatrixBatch x, CheckSystem(DimsOf(dl), DimsOf(d), DimsOf(du), DimsOf(b), DimsOf(b_out)));
+    RETURN_IF_ERROR(CheckDims("the used-up dl", DimsOf(dl_out), DimsOf(b), {x.rows}));
+    RETURN_IF_ERROR(CheckDims("the used-up d", DimsOf(d_out), DimsOf(b), {x.rows}));
+    RETURN_IF_ERROR(CheckDims("the used-up du", DimsOf(du_out), DimsOf(b), {x.rows}));
     RETURN_IF_ERROR(CheckDims("info", DimsOf(info), DimsOf(b), {}));
     T* const lower = dl_out->typed_data();
     T* const diagonal = d_out->typed_data();
@@ -72,17 +63,14 @@ struct TridiagonalSolve {
     CopyInto(diagonal, d.typed_data(), x.count * x.rows);
     CopyInto(upper, du.typed_data(), x.count * x.rows);
     CopyInto(right, b.typed_data(), x.count * x.size());
-    return ForEachPiece(
-        pool, x.count, 5.0 * (static_cast<double>(x.size()) + x.rows),
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t row = i * x.rows;
-            infos[i] =
-                lapack::Gtsv<T>(x.rows, x.cols, lower + row + 1, diagonal + row,
-                                upper + row, right + i * x.size(), x.rows);
-          }
-          return absl::OkStatus();
-        });
+    return ForEachPiece(pool, x.count, 5.0 * (static_cast<double>(x.size()) + x.rows), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i * x.rows;
+        infos[i] =
+            lapack::Gtsv<T>(x.rows, x.cols, lower + row + 1, diagonal + row, upper + row, right + i * x.size(), x.rows);
+      }
+      return absl::OkStatus();
+    });
   }
 };
 
@@ -109,8 +97,7 @@ class PerturbedSolver {
     Eliminate(lower, diagonal, upper, x);
     R largest(0);
     for (int k = 0; k < rows_; ++k) {
-      for (const T& value : u_.get()[k])
-        largest = std::max(largest, std::abs(value));
+      for (const T& value : u_.get()[k]) largest = std::max(largest, std::abs(value));
     }
     const R step = std::numeric_limits<R>::epsilon() * largest;
     for (int k = rows_ - 1; k >= 0; --k) Substitute(k, step, x);
@@ -130,8 +117,7 @@ class PerturbedSolver {
     for (int k = 0; k + 1 < rows_; ++k) {
       const T below = lower[k + 1];
       u[k + 1] = {diagonal[k + 1], above(k + 1), T(0)};
-      const R next_scale =
-          std::abs(below) + std::abs(u[k + 1][0]) + std::abs(u[k + 1][1]);
+      const R next_scale = std::abs(below) + std::abs(u[k + 1][0]) + std::abs(u[k + 1][1]);
       if (below == T(0)) {
         scale = next_scale;
         continue;
@@ -168,8 +154,7 @@ class PerturbedSolver {
     }
     T pivot = u[0];
     const R scale = MakeDivisible(pivot, step, largest);
-    for (int j = 0; j < cols_; ++j)
-      At(x, k, j) = right_.get()[j] * scale * (T(1) / pivot);
+    for (int j = 0; j < cols_; ++j) At(x, k, j) = right_.get()[j] * scale * (T(1) / pivot);
   }
 
   // Moves or scales `pivot` until values up to `largest` divided by it are
@@ -210,17 +195,13 @@ struct PerturbedTridiagonalSolve {
         .Ret<ffi::AnyBuffer>();
   }
 
-  static absl::Status Run(ffi::ThreadPool pool, ffi::AnyBuffer dl,
-                          ffi::AnyBuffer d, ffi::AnyBuffer du, ffi::AnyBuffer b,
-                          ffi::Result<ffi::AnyBuffer> solution) {
+  static absl::Status Run(ffi::ThreadPool pool, ffi::AnyBuffer dl, ffi::AnyBuffer d, ffi::AnyBuffer du,
+                          ffi::AnyBuffer b, ffi::Result<ffi::AnyBuffer> solution) {
     const ffi::DataType type = b.element_type();
     for (const ffi::AnyBuffer& buffer : {dl, d, du, *solution}) {
-      if (buffer.element_type() != type)
-        return absl::InvalidArgumentError("operands and result differ in type");
+      if (buffer.element_type() != type) return absl::InvalidArgumentError("operands and result differ in type");
     }
-    ASSIGN_OR_RETURN(const MatrixBatch x,
-                     CheckSystem(DimsOf(dl), DimsOf(d), DimsOf(du), DimsOf(b),
-                                 DimsOf(solution)));
+    ASSIGN_OR_RETURN(const MatrixBatch x, CheckSystem(DimsOf(dl), DimsOf(d), DimsOf(du), DimsOf(b), DimsOf(solution)));
     if (x.size() == 0) return absl::OkStatus();
     switch (type) {
       case ffi::DataType::F32:
@@ -232,16 +213,14 @@ struct PerturbedTridiagonalSolve {
       case ffi::DataType::C128:
         return Compute<std::complex<double>>(pool, x, dl, d, du, b, solution);
       default:
-        return absl::InvalidArgumentError(
-            "the elements are neither floats nor complex numbers");
+        return absl::InvalidArgumentError("the elements are neither floats nor complex numbers");
     }
   }
 
  private:
   template <typename T>
-  static absl::Status Compute(const ffi::ThreadPool& pool, const MatrixBatch& x,
-                              const ffi::AnyBuffer& dl, const ffi::AnyBuffer& d,
-                              const ffi::AnyBuffer& du, const ffi::AnyBuffer& b,
+  static absl::Status Compute(const ffi::ThreadPool& pool, const MatrixBatch& x, const ffi::AnyBuffer& dl,
+                              const ffi::AnyBuffer& d, const ffi::AnyBuffer& du, const ffi::AnyBuffer& b,
                               ffi::Result<ffi::AnyBuffer>& solution) {
     const auto* const lower = static_cast<const T*>(dl.untyped_data());
     const auto* const diagonal = static_cast<const T*>(d.untyped_data());
@@ -250,13 +229,10 @@ struct PerturbedTridiagonalSolve {
     CopyInto(out, static_cast<const T*>(b.untyped_data()), x.count * x.size());
     return ForEachPiece(pool, x.count, 20.0 * static_cast<double>(x.size()),
                         [&](int64_t begin, int64_t end) -> absl::Status {
-                          ASSIGN_OR_RETURN(
-                              PerturbedSolver<T> solver,
-                              PerturbedSolver<T>::Create(x.rows, x.cols));
+                          ASSIGN_OR_RETURN(PerturbedSolver<T> solver, PerturbedSolver<T>::Create(x.rows, x.cols));
                           for (int64_t i = begin; i < end; ++i) {
                             const int64_t row = i * x.rows;
-                            solver.Solve(lower + row, diagonal + row,
-                                         upper + row, out + i * x.size());
+                            solver.Solve(lower + row, diagonal + row, upper + row, out + i * x.size());
                           }
                           return absl::OkStatus();
                         });
@@ -266,10 +242,8 @@ struct PerturbedTridiagonalSolve {
 }  // namespace
 
 std::vector<NativeHandler> TridiagonalSolveHandlers() {
-  std::vector<NativeHandler> handlers =
-      HandlersOf<TridiagonalSolve>("gtsv", "gtsv");
-  handlers.push_back(
-      Handler<PerturbedTridiagonalSolve>("tridiagonal_solve_perturbed_ffi"));
+  std::vector<NativeHandler> handlers = HandlersOf<TridiagonalSolve>("gtsv", "gtsv");
+  handlers.push_back(Handler<PerturbedTridiagonalSolve>("tridiagonal_solve_perturbed_ffi"));
   return handlers;
 }
 

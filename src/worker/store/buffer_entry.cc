@@ -37,9 +37,7 @@ void StoreUsage::Add(int64_t more_bytes, int64_t more_entries) {
   if (whole != nullptr) whole->Add(more_bytes, more_entries);
 }
 
-BufferEntry::BufferEntry(std::shared_ptr<StoreUsage> usage) : usage_(std::move(usage)) {
-  usage_->Add(0, 1);
-}
+BufferEntry::BufferEntry(std::shared_ptr<StoreUsage> usage) : usage_(std::move(usage)) { usage_->Add(0, 1); }
 
 BufferEntry::~BufferEntry() {
   usage_->Add(0, -1);
