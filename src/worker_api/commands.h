@@ -175,6 +175,11 @@ struct AskMemory {
   RequestId request;
 };
 
+// From now on, or no longer, LaunchTimes come ahead of the watermarks.
+struct ReportTimes {
+  bool on = false;
+};
+
 // The answer to a HostCall: the results one after the other, or why there are none. Too late is no error.
 struct ReturnHostCall {
   RequestId request;
@@ -189,6 +194,6 @@ struct EndSession {
 
 using WorkerCommand = std::variant<SetPeers, DefineGang, DropGang, LoadProgram, UnloadProgram, Launch, CancelLaunch,
                                    PutArray, StreamChunk, BindArrays, PutError, TransferArray, ReadShard, AwaitReady,
-                                   DeleteArrays, EndSession, ReturnHostCall, AskMemory>;
+                                   DeleteArrays, EndSession, ReturnHostCall, AskMemory, ReportTimes>;
 
 }  // namespace switchtower

@@ -60,6 +60,7 @@ struct WorkerStats {
   uint64_t bytes_read = 0;           // device -> host
   uint64_t buffer_bytes = 0;         // held by arrays now
   uint64_t buffers = 0;              // entries held now
+  std::vector<uint64_t> busy_ns;     // of each device, by ordinal: executing launches, waits in collectives included
 };
 
 // A running program calls a function in its client's process (hlo/host_callbacks.h). Answered by ReturnHostCall; the
@@ -86,7 +87,21 @@ struct MemoryInUse {
   std::vector<Device> devices;
 };
 
-using WorkerEvent =
-    std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall, MemoryInUse>;
+// When launches had a device, while ReportTimes asks for it. Comes before the watermark that passes them. Launches that
+// never started aren't in it.
+struct LaunchTimes {
+  struct Span {
+    LaunchId launch;
+    int32_t ordinal = 0;
+    // Nanoseconds since the epoch, by the worker's clock. A launch has its device from the moment that it was started
+    // and the one before it had ended.
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+  };
+  std::vector<Span> spans;
+};
+
+using WorkerEvent = std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall,
+                                 MemoryInUse, LaunchTimes>;
 
 }  // namespace switchtower

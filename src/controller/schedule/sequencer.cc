@@ -215,6 +215,7 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     }
     void operator()(const WorkerStats& event) { link->stats = event; }
     void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
+    void operator()(const LaunchTimes&) {}  // asked for by those who listen
     void operator()(HostCall& event) { self.OnHostCall(link, std::move(event)); }
   };
   std::visit(Visitor{*this, link}, event);

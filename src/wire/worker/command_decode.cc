@@ -204,6 +204,8 @@ absl::StatusOr<WorkerCommand> DecodeCommand(std::string_view body) {
       return EndSession{SessionId{in.end_session().session()}};
     case pb::WorkerCommand::kAskMemory:
       return AskMemory{RequestId{in.ask_memory().request()}};
+    case pb::WorkerCommand::kReportTimes:
+      return ReportTimes{in.report_times().on()};
     case pb::WorkerCommand::kReturnHostCall: {
       ReturnHostCall out{RequestId{in.return_host_call().request()}, {}, PayloadCopy(payload)};
       RETURN_IF_ERROR(FromProto(in.return_host_call().status(), &out.status));

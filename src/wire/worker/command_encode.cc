@@ -164,6 +164,8 @@ void Encode(const AskMemory& in, pb::WorkerCommand* command) {
   command->mutable_ask_memory()->set_request(in.request.value);
 }
 
+void Encode(const ReportTimes& in, pb::WorkerCommand* command) { command->mutable_report_times()->set_on(in.on); }
+
 void Encode(const ReturnHostCall& in, pb::WorkerCommand* command) {
   command->mutable_return_host_call()->set_request(in.request.value);
   if (!in.status.ok()) ToProto(in.status, command->mutable_return_host_call()->mutable_status());

@@ -67,6 +67,28 @@ MemoryInUse Decode(const pb::MemoryInUse& in) {
   return out;
 }
 
+void Encode(const LaunchTimes& in, pb::WorkerEvent* event) {
+  for (const LaunchTimes::Span& span : in.spans) {
+    pb::LaunchTimes::Span* out = event->mutable_launch_times()->add_spans();
+    ToProto(span.launch, out->mutable_launch());
+    out->set_ordinal(span.ordinal);
+    out->set_begin_ns(span.begin_ns);
+    out->set_end_ns(span.end_ns);
+  }
+}
+
+absl::StatusOr<LaunchTimes> Decode(const pb::LaunchTimes& in) {
+  LaunchTimes out;
+  out.spans.reserve(in.spans_size());
+  for (const pb::LaunchTimes::Span& span : in.spans()) {
+    if (span.ordinal() < 0 || span.begin_ns() < 0 || span.end_ns() < span.begin_ns()) {
+      return absl::InvalidArgumentError("worker event: a launch that ended before it began, or on no device");
+    }
+    out.spans.push_back({FromProto(span.launch()), span.ordinal(), span.begin_ns(), span.end_ns()});
+  }
+  return out;
+}
+
 template <typename Repeated>
 absl::StatusOr<std::vector<Shape>> ShapesFrom(const Repeated& in) {
   std::vector<Shape> shapes;
@@ -105,6 +127,7 @@ void Encode(const WorkerStats& in, pb::WorkerEvent* event) {
   out->set_bytes_read(in.bytes_read);
   out->set_buffer_bytes(in.buffer_bytes);
   out->set_buffers(in.buffers);
+  for (uint64_t busy : in.busy_ns) out->add_busy_ns(busy);
 }
 
 WorkerStats Decode(const pb::WorkerStats& in) {
@@ -118,6 +141,7 @@ WorkerStats Decode(const pb::WorkerStats& in) {
   out.bytes_read = in.bytes_read();
   out.buffer_bytes = in.buffer_bytes();
   out.buffers = in.buffers();
+  out.busy_ns.assign(in.busy_ns().begin(), in.busy_ns().end());
   return out;
 }
 
@@ -169,6 +193,8 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
       return Decode(in.stats());
     case pb::WorkerEvent::kMemoryInUse:
       return Decode(in.memory_in_use());
+    case pb::WorkerEvent::kLaunchTimes:
+      return Decode(in.launch_times());
     case pb::WorkerEvent::kHostCall:
       return Decode(in.host_call(), payload);
     case pb::WorkerEvent::EVENT_NOT_SET:

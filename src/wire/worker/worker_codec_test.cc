@@ -110,7 +110,8 @@ std::vector<WorkerCommand> OneOfEach() {
           DeleteArrays{{1}, {{2}, {3}}},
           EndSession{{1}},
           ReturnHostCall{{3}, absl::OkStatus(), Bytes("results")},
-          AskMemory{{3}}};
+          AskMemory{{3}},
+          ReportTimes{true}};
 }
 
 TEST(WorkerCodec, EveryCommandComesBackByteForByte) {
@@ -182,7 +183,7 @@ TEST(WorkerCodec, Events) {
   EXPECT_EQ(*data.data, "shard");
   EXPECT_TRUE(data.last);
   EXPECT_EQ(EventRoundTrip(ProgramLoadFailed{{"ab"}, absl::InternalError("x")}).program.hash, "ab");
-  const WorkerStats stats = EventRoundTrip(WorkerStats{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const WorkerStats stats = EventRoundTrip(WorkerStats{1, 2, 3, 4, 5, 6, 7, 8, 9, {10, 11}});
   EXPECT_EQ(stats.launches, 1u);
   EXPECT_EQ(stats.bytes_tcp, 5u);
   EXPECT_EQ(stats.buffers, 9u);
@@ -218,6 +219,14 @@ TEST(WorkerCodec, HostCalls) {
   ASSERT_EQ(memory.devices.size(), 2u);
   EXPECT_EQ(memory.devices[1].bytes, 3u);
   EXPECT_EQ(memory.devices[1].peak_bytes, 4u);
+  const LaunchTimes times = EventRoundTrip(LaunchTimes{{{{1, 5}, 0, 100, 200}, {{1, 6}, 1, 200, 200}}});
+  ASSERT_EQ(times.spans.size(), 2u);
+  EXPECT_EQ(times.spans[1].launch, (LaunchId{1, 6}));
+  EXPECT_EQ(times.spans[1].ordinal, 1);
+  EXPECT_EQ(times.spans[0].begin_ns, 100);
+  EXPECT_EQ(times.spans[0].end_ns, 200);
+  EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(LaunchTimes{{{{1, 5}, 0, 200, 100}}}))).ok());
+  EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(LaunchTimes{{{{1, 5}, -1, 100, 200}}}))).ok());
 }
 
 TEST(WorkerCodec, RefusesWhatTheInsideReliesOn) {

@@ -65,6 +65,9 @@ void TestController::Events::Add(WorkerEvent event) {
   if (auto* watermark_event = std::get_if<Watermark>(&event)) watermark = watermark_event->completed;
   if (auto* failed = std::get_if<LaunchFailed>(&event)) failures.push_back(*failed);
   if (auto* answer = std::get_if<Ready>(&event)) ready[answer->request.value] = answer->status;
+  if (auto* times_event = std::get_if<LaunchTimes>(&event)) {
+    times.insert(times.end(), times_event->spans.begin(), times_event->spans.end());
+  }
   if (auto* stats_event = std::get_if<WorkerStats>(&event)) stats.push_back(*stats_event);
   if (auto* data = std::get_if<ReadData>(&event)) {
     ++chunks;
@@ -158,6 +161,11 @@ std::optional<WorkerStats> TestController::AwaitStats(const std::function<bool(c
     return found.has_value();
   });
   return found;
+}
+
+std::vector<LaunchTimes::Span> TestController::times() const {
+  MutexLock lock(events_->mutex);
+  return events_->times;
 }
 
 std::vector<LaunchFailed> TestController::failures() const {

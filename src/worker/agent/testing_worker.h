@@ -57,6 +57,8 @@ class TestController {
                                    std::optional<std::vector<int64_t>> strides = std::nullopt);
   absl::StatusOr<std::string> AwaitRead(uint64_t request);
   bool AwaitWatermark(LaunchId id);
+  // Of launches up to the last watermark.
+  std::vector<LaunchTimes::Span> times() const;
   std::optional<LaunchFailed> AwaitFailure(LaunchId id);
   std::optional<absl::Status> AwaitClosed();
   std::optional<WorkerStats> AwaitStats(const std::function<bool(const WorkerStats&)>& accept);
@@ -73,6 +75,7 @@ class TestController {
     std::map<uint64_t, std::string> partial;
     std::vector<LaunchFailed> failures;
     std::vector<WorkerStats> stats;
+    std::vector<LaunchTimes::Span> times;
     LaunchId watermark;
     int chunks = 0;
     std::optional<absl::Status> closed;

@@ -39,7 +39,7 @@ class ReadinessWait {
 
 auto AsTuple(const WorkerStats& s) {
   return std::tie(s.launches, s.collectives, s.bytes_in_memory, s.bytes_shared_memory, s.bytes_tcp, s.bytes_put,
-                  s.bytes_read, s.buffer_bytes, s.buffers);
+                  s.bytes_read, s.buffer_bytes, s.buffers, s.busy_ns);
 }
 
 }  // namespace
@@ -212,6 +212,7 @@ WorkerStats Worker::Core::Stats() const {
   stats.bytes_read = traffic_->bytes_read.load(std::memory_order_relaxed);
   stats.buffer_bytes = static_cast<uint64_t>(store_.usage().bytes.load(std::memory_order_relaxed));
   stats.buffers = static_cast<uint64_t>(store_.usage().entries.load(std::memory_order_relaxed));
+  stats.busy_ns = launches_.busy_ns();
   return stats;
 }
 

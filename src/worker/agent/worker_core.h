@@ -51,6 +51,7 @@ class Worker::Core {
   void Do(DeleteArrays command);
   void Do(EndSession command);
   void Do(AskMemory command);
+  void Do(ReportTimes command) { launches_.ReportTimes(command.on); }
   void Do(ReturnHostCall command) { host_calls_.Return(std::move(command)); }
 
   void Emit(WorkerEvent event);

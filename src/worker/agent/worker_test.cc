@@ -210,6 +210,29 @@ TEST_F(DonationTest, AReadSentBeforeKeepsTheBuffer) {
   EXPECT_EQ(AsFloats(*controller().AwaitRead(1000)), (Floats{8}));
 }
 
+TEST_F(WorkerTest, TellsWhenLaunchesHadTheirDevicesWhileAskedFor) {
+  cluster_.Put(1, {d0_}, {1});
+  cluster_.Launch(1, "add_one", 1, {1}, {2});
+  ASSERT_TRUE(controller().AwaitWatermark({1, 1}));
+  EXPECT_TRUE(controller().times().empty());
+
+  controller().Send(ReportTimes{true});
+  cluster_.Launch(2, "add_one", 1, {2}, {3});
+  cluster_.Launch(3, "add_one", 1, {3}, {4});
+  ASSERT_TRUE(controller().AwaitWatermark({1, 3}));
+  const std::vector<LaunchTimes::Span> times = controller().times();
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times[0].launch, (LaunchId{1, 2}));
+  EXPECT_EQ(times[1].launch, (LaunchId{1, 3}));
+  EXPECT_LE(times[0].begin_ns, times[0].end_ns);
+  EXPECT_LE(times[0].end_ns, times[1].begin_ns);  // one after the other
+
+  controller().Send(ReportTimes{false});
+  cluster_.Launch(4, "add_one", 1, {4}, {5});
+  ASSERT_TRUE(controller().AwaitWatermark({1, 4}));
+  EXPECT_EQ(controller().times().size(), 2u);
+}
+
 TEST_F(WorkerTest, StatsCountWhatHappened) {
   cluster_.Put(1, {d0_}, {1, 2});
   cluster_.Launch(1, "add_one", 1, {1}, {2});
@@ -218,6 +241,8 @@ TEST_F(WorkerTest, StatsCountWhatHappened) {
   const auto stats = controller().AwaitStats([](const WorkerStats& s) { return s.bytes_read == 8; });
   ASSERT_TRUE(stats.has_value());
   EXPECT_EQ(stats->launches, 1u);
+  ASSERT_FALSE(stats->busy_ns.empty());
+  EXPECT_GT(stats->busy_ns[0], 0u);
   EXPECT_EQ(stats->bytes_put, 8u);
   EXPECT_EQ(stats->buffers, 2u);
   EXPECT_EQ(stats->buffer_bytes, 16u);

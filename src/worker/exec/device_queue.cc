@@ -188,8 +188,10 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
   executions_.fetch_add(1, std::memory_order_relaxed);
   // The launch ends when the execution has and its results are filled, whichever comes last.
   auto ending = std::make_shared<Ending>(task);
+  const int64_t started = DeviceClock::Now();
   absl::StatusOr<std::vector<EngineBufferPtr>> outputs =
-      engine_.Execute(execution, [ending, shared = shared_](absl::Status status) {
+      engine_.Execute(execution, [ending, started, shared = shared_](absl::Status status) {
+        ending->task->had_device = shared->clock.Ended(started, DeviceClock::Now());
         ending->status = std::move(status);
         ending->Arrive();
         MutexLock lock(shared->mutex);

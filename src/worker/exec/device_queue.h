@@ -19,6 +19,7 @@
 
 #include "base/mutex.h"
 #include "worker/engine/engine.h"
+#include "worker/exec/device_clock.h"
 #include "worker/exec/launch_state.h"
 
 namespace switchtower {
@@ -38,6 +39,7 @@ class DeviceQueue {
   void Poke();
   void Stop();
 
+  uint64_t busy_ns() const { return shared_->clock.busy_ns(); }
   uint64_t executions() const { return executions_.load(std::memory_order_relaxed); }
 
  private:
@@ -50,6 +52,7 @@ class DeviceQueue {
     int aside GUARDED_BY(mutex) = 0;  // threads, and executions that these began
     uint64_t pokes GUARDED_BY(mutex) = 0;
     bool stopping GUARDED_BY(mutex) = false;
+    DeviceClock clock;
   };
 
   struct Ending;

@@ -98,6 +98,14 @@ void LaunchState::Fail(absl::Status cause, bool origin) {
   Close(dropped.size() + 1);
 }
 
+void LaunchState::AppendTimes(std::vector<LaunchTimes::Span>* spans) const {
+  MutexLock lock(mutex_);
+  for (const RankTaskPtr& task : tasks_) {
+    if (task->had_device.end_ns == 0) continue;  // never started
+    spans->push_back({id, task->ordinal, task->had_device.begin_ns, task->had_device.end_ns});
+  }
+}
+
 void LaunchState::Release() {
   std::vector<RankTaskPtr> tasks;
   MutexLock lock(mutex_);

@@ -21,10 +21,12 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "types/ids.h"
+#include "worker/exec/device_clock.h"
 #include "worker/exec/launch_context.h"
 #include "worker/exec/program_table.h"
 #include "worker/store/buffer_entry.h"
 #include "worker/store/outcome.h"
+#include "worker_api/events.h"
 
 namespace switchtower {
 
@@ -48,7 +50,8 @@ struct RankTask {
   bool aside = false;
   LaunchContext context;
   const std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
-  int unfilled = 0;  // inputs that the head waits for; guarded by the queue's mutex
+  DeviceClock::Span had_device;  // written before the task ends
+  int unfilled = 0;              // inputs that the head waits for; guarded by the queue's mutex
 
  private:
   friend class LaunchState;
@@ -85,6 +88,8 @@ class LaunchState : public std::enable_shared_from_this<LaunchState> {
   // Drops what hasn't started. What runs is ended by the observer, through the collectives.
   void Fail(absl::Status cause, bool origin) EXCLUDES(mutex_);
   std::optional<absl::Status> cause() const EXCLUDES(mutex_);
+  // When its ranks had their devices, once all have ended.
+  void AppendTimes(std::vector<LaunchTimes::Span>* spans) const EXCLUDES(mutex_);
   // Lets go of the tasks.
   void Release() EXCLUDES(mutex_);
 

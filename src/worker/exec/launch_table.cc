@@ -206,6 +206,8 @@ void LaunchTable::Reset(const absl::Status& cause) {
   Abandon([](const LaunchState&) { return true; }, cause);
   order_.clear();
   gangs_.clear();
+  report_times_ = false;
+  times_.spans.clear();
 }
 
 void LaunchTable::StopDevices() {
@@ -214,6 +216,7 @@ void LaunchTable::StopDevices() {
 
 void LaunchTable::Ended(LaunchId launch) {
   if (auto it = running_.find(launch); it != running_.end()) {
+    if (report_times_) it->second->AppendTimes(&times_.spans);
     it->second->Release();
     running_.erase(it);
     leftovers_.Ended(launch, std::chrono::steady_clock::now());
@@ -231,13 +234,22 @@ void LaunchTable::Advance() {
     completed = order_.front().id;
     order_.pop_front();
   }
-  if (completed != LaunchId{}) emit_(Watermark{completed});
+  if (completed == LaunchId{}) return;
+  if (!times_.spans.empty()) emit_(std::exchange(times_, {}));
+  emit_(Watermark{completed});
 }
 
 uint64_t LaunchTable::executions() const {
   uint64_t count = 0;
   for (const auto& device : devices_) count += device->executions();
   return count;
+}
+
+std::vector<uint64_t> LaunchTable::busy_ns() const {
+  std::vector<uint64_t> busy;
+  busy.reserve(devices_.size());
+  for (const auto& device : devices_) busy.push_back(device->busy_ns());
+  return busy;
 }
 
 }  // namespace switchtower

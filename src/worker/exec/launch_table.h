@@ -55,6 +55,8 @@ class LaunchTable {
   void CancelSession(SessionId session, const absl::Status& cause);
   // A controller's end: everything is cancelled, gangs are forgotten, and what still runs is no longer told of.
   void Reset(const absl::Status& cause);
+  // Whether LaunchTimes are told; until the controller ends.
+  void ReportTimes(bool on) { report_times_ = on; }
   // Waits for all devices. Not on the intake thread, after Reset.
   void StopDevices();
 
@@ -62,6 +64,7 @@ class LaunchTable {
   absl::Status CheckLeftovers() const;
 
   uint64_t executions() const;
+  std::vector<uint64_t> busy_ns() const;  // by ordinal
   size_t running() const { return running_.size(); }
 
  private:
@@ -92,6 +95,8 @@ class LaunchTable {
   LeftoverLaunches leftovers_;
   std::deque<Ordered> order_;  // launches not yet under the watermark
   LaunchId newest_;
+  bool report_times_ = false;
+  LaunchTimes times_;  // of launches that have ended, to be told with the next watermark
 };
 
 }  // namespace switchtower
