@@ -19,12 +19,14 @@
 #undef EXCLUDES
 #undef ACQUIRE
 #undef RELEASE
+#undef TRY_ACQUIRE
 #define CAPABILITY(x) ST_ANNOTATE_(capability(x))
 #define SCOPED_CAPABILITY ST_ANNOTATE_(scoped_lockable)
 #define GUARDED_BY(x) ST_ANNOTATE_(guarded_by(x))
 #define REQUIRES(...) ST_ANNOTATE_(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) ST_ANNOTATE_(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) ST_ANNOTATE_(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) ST_ANNOTATE_(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) ST_ANNOTATE_(release_capability(__VA_ARGS__))
 
 namespace switchtower {
@@ -35,6 +37,7 @@ class CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void Lock() ACQUIRE() { mutex_.lock(); }
+  bool TryLock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void Unlock() RELEASE() { mutex_.unlock(); }
 
  private:

@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace switchtower {
+namespace {
+
+// A long queue gives its pool thread back now and then, so that one strand's flood delays no other.
+constexpr int kTasksPerTurn = 64;
+// A thread that isn't the pool's has other things to do.
+constexpr int kTasksHere = 8;
+
+}  // namespace
 
 void NameThread(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
 
@@ -64,16 +72,27 @@ Strand::Strand(ThreadPool& pool) : state_(std::make_shared<State>(pool)) {}
 
 Strand::~Strand() { Stop(); }
 
+Strand::Claim Strand::PostOrClaim(Task task) {
+  MutexLock lock(state_->mutex);
+  if (state_->stopped) return Claim::kRefused;
+  state_->tasks.push_back(std::move(task));
+  if (state_->running) return Claim::kPosted;
+  state_->running = true;
+  return Claim::kClaimed;
+}
+
+void Strand::RunClaimed() { Drain(state_, kTasksHere); }
+
 bool Strand::Post(Task task) {
-  {
-    MutexLock lock(state_->mutex);
-    if (state_->stopped) return false;
-    state_->tasks.push_back(std::move(task));
-    if (state_->running) return true;
-    state_->running = true;
-  }
-  state_->pool.Post([state = state_] { Drain(state); });
-  return true;
+  const Claim claim = PostOrClaim(std::move(task));
+  if (claim == Claim::kClaimed) state_->pool.Post([state = state_] { Drain(state, kTasksPerTurn); });
+  return claim != Claim::kRefused;
+}
+
+bool Strand::RunOrPost(Task task) {
+  const Claim claim = PostOrClaim(std::move(task));
+  if (claim == Claim::kClaimed) RunClaimed();
+  return claim != Claim::kRefused;
 }
 
 size_t Strand::depth() const {
@@ -87,10 +106,8 @@ void Strand::Stop() {
   while (state_->running) state_->idle.Wait(state_->mutex);
 }
 
-void Strand::Drain(std::shared_ptr<State> state) {
-  // A long queue gives its pool thread back now and then, so that one strand's flood delays no other.
-  constexpr int kTasksPerTurn = 64;
-  for (int i = 0; i < kTasksPerTurn; ++i) {
+void Strand::Drain(std::shared_ptr<State> state, int tasks_max) {
+  for (int i = 0; i < tasks_max; ++i) {
     Task task;
     {
       MutexLock lock(state->mutex);
@@ -105,7 +122,7 @@ void Strand::Drain(std::shared_ptr<State> state) {
     std::move(task)();
   }
   ThreadPool& pool = state->pool;
-  pool.Post([state = std::move(state)] { Drain(state); });
+  pool.Post([state = std::move(state)] { Drain(state, kTasksPerTurn); });
 }
 
 }  // namespace switchtower

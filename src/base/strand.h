@@ -1,6 +1,6 @@
 // Serial executors over a shared pool: state that lives on one strand needs no lock.
 //
-// Threads:  Post from any thread. Tasks of one strand never overlap and run in posting order.
+// Threads:  Post and RunOrPost from any thread. Tasks of one strand never overlap and run in posting order.
 // Lifetime: Strand::Stop (or its destructor) refuses new tasks and waits for the queued ones; so does
 //           ThreadPool's, which must outlive its strands. Never Stop a strand from a task of its own.
 #pragma once
@@ -46,13 +46,22 @@ class Strand {
 
   // False (and the task is dropped) after Stop.
   bool Post(Task task);
+  // The same, but where the strand is idle the task runs here, before this returns: waking a thread costs more than a
+  // short task does. The caller holds no lock that a task of the strand may want, and can spare the time of this task
+  // and of a few others.
+  bool RunOrPost(Task task);
+  // For a caller that has something to do between the two halves of RunOrPost. True: the strand was idle and waits for
+  // this thread's RunClaimed, which must follow soon.
+  enum class Claim { kRefused, kPosted, kClaimed };
+  Claim PostOrClaim(Task task);
+  void RunClaimed();
   // Tasks posted and not yet begun.
   size_t depth() const;
   void Stop();
 
  private:
   struct State;
-  static void Drain(std::shared_ptr<State> state);
+  static void Drain(std::shared_ptr<State> state, int tasks_max);
   std::shared_ptr<State> state_;
 };
 

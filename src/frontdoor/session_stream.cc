@@ -1,5 +1,8 @@
 #include "frontdoor/session_stream.h"
 
+#include <chrono>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -22,6 +25,22 @@ absl::StatusOr<xla::ifrt::proxy::GrpcIfrtSessionMetadata> ParseMetadata(grpc::Ca
   }
   return metadata;
 }
+
+// A client goes on without these answers: they only end what it keeps of its request. Written one by one, each wakes
+// the client and costs both sides more than the request did.
+bool NobodyWaits(const IfrtResponse& response) {
+  if (response.response_metadata().status().code() != tensorflow::error::OK) return false;
+  switch (response.response_case()) {
+    case IfrtResponse::kLoadedExecutableExecuteResponse:
+      return response.loaded_executable_execute_response().outputs().empty();
+    case IfrtResponse::kDestructArrayResponse:
+      return true;
+    default:
+      return false;
+  }
+}
+constexpr std::chrono::milliseconds kWriteLater{1};
+constexpr size_t kWritesLaterMax = 64;
 
 }  // namespace
 
@@ -106,11 +125,16 @@ void SessionStream::OnReadDone(bool ok) {
   const size_t bytes = reading_->ByteSizeLong();
   auto self = shared_from_this();
   std::shared_ptr<IfrtRequest> request = std::move(reading_);
-  MutexLock lock(mutex_);
-  const bool more = gate_.OnRead(bytes);
-  // Before the next read begins, so that requests keep their order.
-  strand_.Post([self, request, bytes] { self->HandleOne(*request, bytes); });
-  if (more) StartReadLocked();
+  Strand::Claim claim;
+  {
+    MutexLock lock(mutex_);
+    const bool more = gate_.OnRead(bytes);
+    // Before the next read begins, so that requests keep their order.
+    claim = strand_.PostOrClaim([self, request, bytes] { self->HandleOne(*request, bytes); });
+    if (more) StartReadLocked();
+  }
+  // Here rather than on a thread that would have to be woken: most requests take less than that.
+  if (claim == Strand::Claim::kClaimed) strand_.RunClaimed();
 }
 
 void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
@@ -143,8 +167,24 @@ void SessionStream::Send(IfrtResponse response) {
   if (broken_ || finished_) return;
   auto* metadata = response.mutable_response_metadata();
   if (metadata->status().code() == tensorflow::error::OK) metadata->set_seq_num(next_seq_num_++);
+  const bool later = NobodyWaits(response) && wrote_ && writes_.size() < kWritesLaterMax;
   writes_.push_back(std::move(response));
-  if (!writing_) StartWriteLocked();
+  if (writing_) return;
+  if (later) {
+    WriteLaterLocked();
+  } else {
+    StartWriteLocked();
+  }
+}
+
+void SessionStream::WriteLaterLocked() {
+  if (std::exchange(alarm_set_, true)) return;
+  // It keeps the stream until it has rung.
+  alarm_.Set(std::chrono::system_clock::now() + kWriteLater, [self = shared_from_this()](bool) {
+    MutexLock lock(self->mutex_);
+    self->alarm_set_ = false;
+    if (!self->writing_ && !self->writes_.empty() && !self->finished_) self->StartWriteLocked();
+  });
 }
 
 void SessionStream::StartWriteLocked() {
@@ -204,6 +244,7 @@ void SessionStream::End(grpc::Status status) {
   MutexLock lock(mutex_);
   if (ending_.has_value()) return;
   ending_ = std::move(status);
+  if (!writing_ && !writes_.empty()) StartWriteLocked();
   FinishIfIdleLocked();
 }
 

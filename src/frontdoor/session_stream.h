@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include "base/mutex.h"
@@ -70,6 +71,8 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   void Leave(absl::Status reason, grpc::Status status);
   void StartReadLocked() REQUIRES(mutex_);
   void StartWriteLocked() REQUIRES(mutex_);
+  // What nobody waits for goes with what somebody does, or a little later.
+  void WriteLaterLocked() REQUIRES(mutex_);
   // Finishes when the writes under way are done.
   void End(grpc::Status status) EXCLUDES(mutex_);
   void FinishIfIdleLocked() REQUIRES(mutex_);
@@ -90,6 +93,8 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   std::deque<IfrtResponse> writes_ GUARDED_BY(mutex_);  // the front one is under way
   bool writing_ GUARDED_BY(mutex_) = false;
   bool wrote_ GUARDED_BY(mutex_) = false;
+  grpc::Alarm alarm_ GUARDED_BY(mutex_);
+  bool alarm_set_ GUARDED_BY(mutex_) = false;
   bool broken_ GUARDED_BY(mutex_) = false;
   int64_t next_seq_num_ GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> ending_ GUARDED_BY(mutex_);

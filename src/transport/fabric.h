@@ -5,7 +5,8 @@
 // Place:    transport; the collective engine and the transfers sit above, workers know nothing else of
 //           each other.
 // Threads:  Send, SetPeers, RemovePeer, stats from any thread. Receiver, PeerLost and on_sent callbacks
-//           run on the fabric's own thread, never inside a call to the fabric; they must not block.
+//           run on the fabric's own thread, never inside a call to the fabric but WaitFast (the receiver);
+//           they must not block.
 // Lifetime: set the callbacks before Start; Stop (or the destructor) fails what is queued, and peers
 //           lose this worker. After it no callback runs and a Send is dropped. Never Stop from a callback.
 // Errors:   on_sent gets DataLoss once a peer is lost, PermissionDenied if the handshake was refused,
@@ -16,13 +17,16 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/net/payload.h"
 #include "types/ids.h"
@@ -49,7 +53,7 @@ struct PathStats {
   uint64_t messages_received = 0, bytes_received = 0;
 };
 struct FabricStats {
-  PathStats memory, shm, unix_socket, tcp;  // bytes of payloads
+  PathStats memory, shm, fast, unix_socket, tcp;  // bytes of payloads
   uint64_t peers_lost = 0;
   uint64_t handshakes_refused = 0;
   uint64_t ring_full_waits = 0;  // a shared memory ring had no room
@@ -89,6 +93,20 @@ class Fabric {
   // its memory by it: the fabric itself copies only payloads below kLargeBytes. A message to oneself is
   // delivered too.
   virtual void Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) = 0;
+
+  // For small messages that somebody waits for: true if the peer shares memory with this process and the message is
+  // there now; it may overtake those of Send. False: use Send. If the peer is lost nobody is told but by PeerLost.
+  static constexpr size_t kFastBytes = 952;
+  virtual bool TrySendFast(WorkerId, const MessageHeader&, std::string_view) { return false; }
+  // Delivers the fast messages of peers on this thread, until `done` or until `budget` has passed: true if done. False
+  // at once where there are none, or if another thread waits here. Never from a callback of the fabric.
+  virtual bool WaitFast(absl::FunctionRef<bool()>, std::chrono::nanoseconds) { return false; }
+  // Whoever waits in WaitFast asks its `done` again.
+  virtual void WakeFast() {}
+  // Fast messages are left lying until somebody waits in WaitFast, or while they are wanted: the fabric's own thread then
+  // delivers them as they come. Calls nest.
+  virtual void WantFast() {}
+  virtual void UnwantFast() {}
 
   virtual FabricStats stats() const = 0;
 };

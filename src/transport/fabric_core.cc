@@ -35,6 +35,10 @@ FabricCore::~FabricCore() { Stop(); }
 absl::Status FabricCore::Open() {
   ASSIGN_OR_RETURN(loop_, EventLoop::Create("st-fabric"));
   if (options_.mode != FabricMode::kTcp) {
+    ASSIGN_OR_RETURN(fast_lane_, FastLane::Create(*loop_, [this](WorkerId from, const MessageHeader& header,
+                                                                 std::string_view bytes) {
+                       if (!stopping()) Deliver(from, header, ReceivedBytes(bytes), Path::kFast);
+                     }));
     ASSIGN_OR_RETURN(unix_listener_, Listener::Create(*loop_, Address::UniqueAbstract("switchtower"),
                                                       [this](UniqueFd fd) { Accept(std::move(fd), Path::kUnix); }));
   }
@@ -165,6 +169,20 @@ void FabricCore::Send(WorkerId id, const MessageHeader& header, Payload payload,
   loop_->Post([on_sent = std::move(on_sent), error]() mutable { on_sent(error); });
 }
 
+bool FabricCore::TrySendFast(WorkerId id, const MessageHeader& header, std::string_view bytes) {
+  if (fast_lane_ == nullptr || stopping()) return false;
+  std::shared_ptr<OutgoingLink> link;
+  {
+    MutexLock lock(mutex_);
+    auto it = peers_.find(id);
+    if (it == peers_.end() || it->second.link == nullptr) return false;
+    link = it->second.link;
+  }
+  if (!link->SendFast(header, bytes)) return false;
+  CountSent(Path::kFast, bytes.size());
+  return true;
+}
+
 void FabricCore::SendToSelf(const MessageHeader& header, Payload payload, Fabric::OnSent on_sent) {
   payload.Own();
   loop_->Post([this, header, payload = std::move(payload), on_sent = std::move(on_sent)]() mutable {
@@ -286,6 +304,7 @@ FabricStats FabricCore::stats() const {
   FabricStats stats;
   stats.memory = read(Path::kMemory);
   stats.shm = read(Path::kShm);
+  stats.fast = read(Path::kFast);
   stats.unix_socket = read(Path::kUnix);
   stats.tcp = read(Path::kTcp);
   stats.peers_lost = peers_lost_;

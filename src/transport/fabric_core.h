@@ -19,6 +19,7 @@
 #include "base/net/event_loop.h"
 #include "base/net/framed_connection.h"
 #include "transport/fabric.h"
+#include "transport/fast_lane.h"
 #include "transport/socket_fabric.h"
 #include "transport/wire.h"
 
@@ -27,7 +28,7 @@ namespace switchtower {
 class IncomingLink;
 class OutgoingLink;
 
-enum class Path { kMemory, kShm, kUnix, kTcp };
+enum class Path { kMemory, kShm, kFast, kUnix, kTcp };
 
 // The end of a connection as the loss of the worker behind it (refusals and farewells stay what they are).
 absl::Status LossOf(WorkerId peer, const absl::Status& why);
@@ -44,6 +45,19 @@ class FabricCore {
   void SetPeers(const PeerTable& peers);
   void RemovePeer(WorkerId peer);
   void Send(WorkerId peer, const MessageHeader& header, Payload payload, Fabric::OnSent on_sent);
+  bool TrySendFast(WorkerId peer, const MessageHeader& header, std::string_view bytes);
+  bool WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {
+    return fast_lane_ != nullptr && fast_lane_->Wait(done, budget);
+  }
+  void WakeFast() {
+    if (fast_lane_ != nullptr) fast_lane_->Wake();
+  }
+  void WantFast() {
+    if (fast_lane_ != nullptr) fast_lane_->Want();
+  }
+  void UnwantFast() {
+    if (fast_lane_ != nullptr) fast_lane_->Unwant();
+  }
   FabricStats stats() const;
   Fabric::Receiver receiver;  // loop's thread, like the two below
   Fabric::PeerLost peer_lost_handler;
@@ -51,6 +65,7 @@ class FabricCore {
 
   // For the links.
   EventLoop& loop() { return *loop_; }
+  FastLane* fast_lane() { return fast_lane_.get(); }  // null: TCP only
   const SocketFabricOptions& options() const { return options_; }
   const std::string& host_id() const { return host_id_; }
   bool stopping() const { return stopping_.load(); }
@@ -93,6 +108,7 @@ class FabricCore {
   const SocketFabricOptions options_;
   const std::string host_id_;
   std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<FastLane> fast_lane_;
   std::unique_ptr<Listener> unix_listener_, tcp_listener_;
   std::atomic<uint64_t> self_{0};  // 0 until Start
   std::atomic<bool> stopping_{false};
@@ -106,7 +122,7 @@ class FabricCore {
   absl::flat_hash_set<std::shared_ptr<IncomingLink>> incoming_;
   int connections_ = 0;
 
-  std::array<Counters, 4> counters_;  // by Path
+  std::array<Counters, 5> counters_;  // by Path
   std::atomic<uint64_t> peers_lost_{0}, handshakes_refused_{0}, ring_full_waits_{0}, queued_bytes_{0};
 };
 

@@ -53,6 +53,7 @@ void IncomingLink::OnClosed(absl::Status why) {
   core_.ConnectionClosed();
   const State state = std::exchange(state_, State::kEnded);
   const auto self = shared_from_this();
+  if (fast_ != nullptr) core_.fast_lane()->Remove(fast_);
   core_.ForgetIncoming(self);
   if (why.ok() || goodbye_) return;
   if (state == State::kOpen) {
@@ -98,6 +99,18 @@ void IncomingLink::Welcome() {
   // Without a secret: what the dialler gave must not be sent around, and to echo it proves nothing.
   const auto welcome = core_.HelloTo(hello_.from, "");
   (void)connection_->Send(transport_wire::kWelcome, Payload(transport_wire::EncodeHello(welcome)));
+  if (path_ == Path::kUnix && core_.fast_lane() != nullptr) SendBells();
+}
+
+void IncomingLink::SendBells() {
+  auto bells = core_.fast_lane()->Bells();
+  if (!bells.ok()) {
+    LogWarn("no fast ring from worker {}: {}", hello_.from.value, std::string(bells.status().message()));
+    return;
+  }
+  FramedConnection::SendOptions options;
+  for (UniqueFd& bell : *bells) options.fds.push_back(std::move(bell));
+  (void)connection_->Send(transport_wire::kBells, Payload(), std::move(options));
 }
 
 void IncomingLink::Refuse(const absl::Status& why) {
@@ -130,7 +143,7 @@ std::shared_ptr<char> IncomingLink::AllocateBody(uint32_t type, size_t size) {
 absl::Status IncomingLink::OnMessageFrame(Frame& frame) {
   const std::string_view body = frame.body.view();
   if (partial_.has_value() && frame.type != transport_wire::kMessageBody && frame.type != transport_wire::kRingChunk &&
-      frame.type != transport_wire::kGoodbye) {
+      frame.type != transport_wire::kFastRing && frame.type != transport_wire::kGoodbye) {
     return Unexpected("another message inside of a message");
   }
   switch (frame.type) {
@@ -142,6 +155,8 @@ absl::Status IncomingLink::OnMessageFrame(Frame& frame) {
       return OnMessageBody(std::move(frame.body));
     case transport_wire::kRing:
       return OnRing(frame);
+    case transport_wire::kFastRing:
+      return OnFastRing(frame);
     case transport_wire::kRingMessage:
       return OnRingMessage(body);
     case transport_wire::kRingChunk:
@@ -200,6 +215,23 @@ absl::Status IncomingLink::OnRing(Frame& frame) {
     return Unexpected("a ring where none is expected");
   }
   ASSIGN_OR_RETURN(ring_, RingReader::Open(std::move(frame.fds[0])));
+  return absl::OkStatus();
+}
+
+absl::Status IncomingLink::OnFastRing(Frame& frame) {
+  if (path_ != Path::kUnix || fast_ != nullptr || frame.fds.size() != 1) {
+    return Unexpected("a fast ring where none is expected");
+  }
+  ASSIGN_OR_RETURN(auto ring, FastRingReader::Open(std::move(frame.fds[0])));
+  fast_ = std::make_shared<FastLane::Source>();
+  fast_->from = hello_.from;
+  fast_->ring = std::move(ring);
+  fast_->failed = [poster = core_.loop().poster(), connection = std::weak_ptr(connection_)](absl::Status why) {
+    poster.Post([connection, why = std::move(why)] {
+      if (auto open = connection.lock()) open->Close(why);
+    });
+  };
+  core_.fast_lane()->Add(fast_);
   return absl::OkStatus();
 }
 

@@ -41,6 +41,8 @@ class IncomingLink : public FramedConnection::Handler, public std::enable_shared
   absl::Status OnMessageHead(std::string_view body);
   absl::Status OnMessageBody(ReceivedBytes body);
   absl::Status OnRing(Frame& frame);
+  absl::Status OnFastRing(Frame& frame);
+  void SendBells();
   absl::Status OnRingMessage(std::string_view body);
   absl::Status OnRingChunk(std::string_view body);
   void ReleaseRing(const transport_wire::RingPlace& place);
@@ -55,6 +57,7 @@ class IncomingLink : public FramedConnection::Handler, public std::enable_shared
   EventLoop::TimerId grace_timer_;
 
   std::unique_ptr<RingReader> ring_;
+  std::shared_ptr<FastLane::Source> fast_;
   // A message whose head has come and whose payload is on its way.
   struct Partial {
     MessageHeader header;

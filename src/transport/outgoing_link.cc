@@ -96,6 +96,8 @@ void OutgoingLink::OnFrame(Frame frame) {
     case transport_wire::kRefused:
       return Lose(absl::PermissionDeniedError(
           fmt::format("worker {} refused worker {}: {}", peer_.value, core_.self().value, frame.body.view())));
+    case transport_wire::kBells:
+      return OnBells(frame);
     case transport_wire::kRingFree:
       return Resume();
     case transport_wire::kGoodbye:
@@ -104,6 +106,22 @@ void OutgoingLink::OnFrame(Frame frame) {
     default:
       return Lose(absl::InvalidArgumentError(fmt::format("it sent a frame of type {}", frame.type)));
   }
+}
+
+void OutgoingLink::OnBells(Frame& frame) {
+  if (path_ != Path::kUnix || frame.fds.size() != 2) return Lose(absl::InvalidArgumentError("it sent bells unasked"));
+  auto ring = FastRingWriter::Create({std::move(frame.fds[0]), std::move(frame.fds[1])});
+  if (!ring.ok()) {
+    LogWarn("no fast ring with worker {}, the socket carries all: {}", peer_.value,
+            std::string(ring.status().message()));
+    return;
+  }
+  std::vector<UniqueFd> fds;
+  fds.push_back((*ring)->TakeFd());
+  SendFrame(transport_wire::kFastRing, Payload(), nullptr, std::move(fds));
+  connection_->Flush();
+  MutexLock lock(mutex_);
+  if (fast_ring_ == nullptr) fast_ring_ = *std::move(ring);
 }
 
 void OutgoingLink::OnClosed(absl::Status why) {
@@ -176,6 +194,16 @@ void OutgoingLink::Send(const MessageHeader& header, Payload payload, Fabric::On
     if (!backlog_.empty()) PostResume();
   }
   connection_->Flush();
+}
+
+bool OutgoingLink::SendFast(const MessageHeader& header, std::string_view bytes) {
+  FastRingWriter* ring = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (state_ != State::kOpen || fast_ring_ == nullptr) return false;
+    ring = fast_ring_.get();
+  }
+  return ring->Send(header, bytes);
 }
 
 void OutgoingLink::PostResume() {

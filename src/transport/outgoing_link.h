@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/net/framed_connection.h"
 #include "transport/fabric_core.h"
+#include "transport/fast_ring.h"
 #include "transport/shm_ring.h"
 
 namespace switchtower {
@@ -23,6 +24,8 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
   OutgoingLink(FabricCore& core, WorkerId peer) : core_(core), peer_(peer) {}
 
   void Send(const MessageHeader& header, Payload payload, Fabric::OnSent on_sent);
+  // See Fabric::TrySendFast.
+  bool SendFast(const MessageHeader& header, std::string_view bytes);
   // Loop's thread. All that is queued, and each later Send, gets `why`.
   void Fail(const absl::Status& why);
   // The same after a word of farewell to the peer.
@@ -48,6 +51,7 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
   void TryNextRoute(const absl::Status& last_error);
   void OnConnected(UniqueFd socket, Path path);
   void OnWelcome(std::string_view body);
+  void OnBells(Frame& frame);
   void OnFrame(Frame frame) override;
   void OnClosed(absl::Status why) override;
   void Lose(const absl::Status& why);
@@ -75,6 +79,7 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
   bool room_again_ GUARDED_BY(mutex_) = false;  // told while somebody was pushing
   std::deque<Message> backlog_ GUARDED_BY(mutex_);
   absl::Status failure_ GUARDED_BY(mutex_);
+  std::unique_ptr<FastRingWriter> fast_ring_ GUARDED_BY(mutex_);  // once there, it stays
 
   // Set before kOpen, constant from then on.
   std::shared_ptr<FramedConnection> connection_;

@@ -4,11 +4,10 @@
 //   | control page | ................ data (a power of two) ................ |
 //                        consumed --^        produced --^   (both only grow)
 //
-// Place:    transport. The memory is an anonymous file whose descriptor goes over the socket: no name,
-//           nothing left behind when both are gone, however they went.
+// Place:    transport.
 // Threads:  one thread at a time on each side.
 // Errors:   the reader trusts no place that it is told; the writer trusts `consumed` only within what it
-//           has produced. The file is sealed, so that it can't shrink under the reader.
+//           has produced.
 #pragma once
 
 #include <atomic>
@@ -16,9 +15,11 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/net/unique_fd.h"
+#include "transport/shared_memory.h"
 #include "transport/wire.h"
 
 namespace switchtower {
@@ -32,20 +33,16 @@ struct RingControl {
 // The mapping of both sides.
 class RingMemory {
  public:
-  static absl::StatusOr<RingMemory> Map(int fd, size_t data_bytes);
-  RingMemory(RingMemory&& other) noexcept;
-  RingMemory& operator=(RingMemory&&) = delete;
-  ~RingMemory();
+  explicit RingMemory(SharedMemory memory) : memory_(std::move(memory)) {}
 
-  RingControl& control() { return *reinterpret_cast<RingControl*>(base_); }
-  char* data() { return base_ + kControlBytes; }
-  size_t data_bytes() const { return data_bytes_; }
+  RingControl& control() { return *reinterpret_cast<RingControl*>(memory_.data()); }
+  char* data() { return memory_.data() + kControlBytes; }
+  size_t data_bytes() const { return memory_.size() - kControlBytes; }
+  UniqueFd TakeFd() { return memory_.TakeFd(); }
   static constexpr size_t kControlBytes = 4096;
 
  private:
-  RingMemory(char* base, size_t data_bytes) : base_(base), data_bytes_(data_bytes) {}
-  char* base_;
-  size_t data_bytes_;
+  SharedMemory memory_;
 };
 
 class RingWriter {
@@ -66,14 +63,13 @@ class RingWriter {
 
   size_t size() const { return memory_.data_bytes(); }
   // For the reader; once.
-  UniqueFd TakeFd() { return std::move(fd_); }
+  UniqueFd TakeFd() { return memory_.TakeFd(); }
 
  private:
-  RingWriter(UniqueFd fd, RingMemory memory) : fd_(std::move(fd)), memory_(std::move(memory)) {}
+  explicit RingWriter(RingMemory memory) : memory_(std::move(memory)) {}
   std::optional<Room> Reserve(size_t bytes_min, size_t bytes_max);
   std::optional<Room> Find(size_t bytes_min, size_t bytes_max);
 
-  UniqueFd fd_;
   RingMemory memory_;
   uint64_t produced_ = 0;
   uint64_t consumed_ = 0;  // the last believable value

@@ -9,6 +9,8 @@
 //   kMessageHead kMessageBody                header and size; payload
 //   kRing (descriptor)                       once, before the first use of shared memory
 //   kRingMessage             header, place of the payload in the ring
+//           <------------------------------  kBells (two eventfds), on a unix socket only
+//   kFastRing (descriptor)                   the answer: memory for small messages (fast_ring.h)
 //   kMessageHead kRingChunk...               a payload larger than the ring can hold at once
 //           <------------------------------  kRingFree: there is room again (only when waited for)
 //   kGoodbye in both directions: what ends now is no loss
@@ -24,7 +26,7 @@
 namespace switchtower::transport_wire {
 
 // One for each change of what follows; other versions are refused.
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 enum FrameType : uint32_t {
   kHello = 1,
@@ -38,6 +40,8 @@ enum FrameType : uint32_t {
   kRingMessage = 17,
   kRingChunk = 18,
   kRingFree = 19,
+  kBells = 20,
+  kFastRing = 21,
 };
 
 struct Hello {

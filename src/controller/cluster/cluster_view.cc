@@ -136,7 +136,7 @@ void ClusterView::Admit(int32_t index, std::unique_ptr<WorkerChannel> channel) {
   ++binding_version_;
   std::weak_ptr<WorkerLink> weak = link;
   link->channel->Start(WorkerChannel::Handlers{[this, poster = poster_, weak](WorkerEvent event) {
-                                                 poster->Post([this, weak, event = std::move(event)]() mutable {
+                                                 poster->RunOrPost([this, weak, event = std::move(event)]() mutable {
                                                    WorkerLinkPtr link = weak.lock();
                                                    if (link != nullptr && link->open)
                                                      observer_.OnEvent(link, std::move(event));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/strand.h"
@@ -19,6 +20,25 @@ class Poster {
   bool Post(Task task) {
     MutexLock lock(mutex_);
     return strand_ != nullptr && strand_->Post(std::move(task));
+  }
+  // See Strand::RunOrPost.
+  bool RunOrPost(Task task) {
+    Strand* strand = nullptr;  // it can't end before RunClaimed has returned
+    {
+      MutexLock lock(mutex_);
+      if (strand_ == nullptr) return false;
+      strand = strand_;
+      switch (strand->PostOrClaim(std::move(task))) {
+        case Strand::Claim::kRefused:
+          return false;
+        case Strand::Claim::kPosted:
+          return true;
+        case Strand::Claim::kClaimed:
+          break;
+      }
+    }
+    strand->RunClaimed();
+    return true;
   }
   void Detach() {
     MutexLock lock(mutex_);

@@ -31,7 +31,7 @@ class HomePort {
   }
   // Tasks run only while the home lives, and it outlives no port's tasks: `this` is kept by the home.
   void Submit(Op op) {
-    poster_->Post([this, op = std::move(op)]() mutable { sequencer_.Take(std::move(op)); });
+    poster_->RunOrPost([this, op = std::move(op)]() mutable { sequencer_.Take(std::move(op)); });
   }
   // Dropped, and `done` with it, once the home is gone.
   void ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done) {

@@ -7,6 +7,12 @@
 #include "wire/worker/worker_codec.h"
 
 namespace switchtower {
+namespace {
+
+// Nobody waits for a watermark as one waits for an answer: it makes room for launches that are far ahead.
+constexpr std::chrono::milliseconds kWatermarkPause{1};
+
+}  // namespace
 
 void SocketPort::Start(Handlers handlers) {
   // Under the lock, so that frames which come now stay behind those that came before. The handlers only post.
@@ -43,23 +49,52 @@ void SocketPort::OnClosed(absl::Status why) {
   if (handlers != nullptr) handlers->on_closed(std::move(why));
 }
 
-void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
+absl::Status SocketPort::Write(const WorkerEvent& event, FramedConnection::SendOptions options) {
   Payload body(EncodeEventHead(event));
   if (auto payload = EventPayload(event)) body.Append(std::move(payload));
+  absl::Status status =
+      connection_->Send(static_cast<uint32_t>(WorkerFrame::kEvent), std::move(body), std::move(options));
+  if (status.code() == absl::StatusCode::kResourceExhausted) {
+    connection_->Close(absl::ResourceExhaustedError("the controller doesn't read what this worker sends"));
+  }
+  return status;
+}
+
+void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
+  if (const auto* watermark = std::get_if<Watermark>(&event)) {
+    SendWatermark(watermark->completed);
+    if (on_sent != nullptr) std::move(on_sent)();
+    return;
+  }
   FramedConnection::SendOptions options;
-  // Nobody waits for a watermark as one waits for an answer: the loop writes several at once.
-  if (std::holds_alternative<Watermark>(event)) options.when = FramedConnection::When::kSoon;
   auto sent = std::make_shared<OnSent>(std::move(on_sent));
   if (*sent != nullptr) {
     options.on_written = [sent](absl::Status) { std::move (*sent)(); };
   }
-  const absl::Status status =
-      connection_->Send(static_cast<uint32_t>(WorkerFrame::kEvent), std::move(body), std::move(options));
-  if (status.ok()) return;
-  if (status.code() == absl::StatusCode::kResourceExhausted) {
-    connection_->Close(absl::ResourceExhaustedError("the controller doesn't read what this worker sends"));
+  if (!Write(event, std::move(options)).ok() && *sent != nullptr) std::move (*sent)();
+}
+
+void SocketPort::SendWatermark(LaunchId completed) {
+  MutexLock lock(mutex_);
+  watermark_ = completed;
+  if (watermark_waits_) return;
+  watermark_waits_ = true;
+  const auto left = watermark_sent_ + kWatermarkPause - std::chrono::steady_clock::now();
+  poster_.Post([self = shared_from_this(), left] {
+    if (left <= std::chrono::nanoseconds(0)) return self->FlushWatermark();
+    self->loop_.RunAfter(left, [self] { self->FlushWatermark(); });
+  });
+}
+
+void SocketPort::FlushWatermark() {
+  LaunchId completed;
+  {
+    MutexLock lock(mutex_);
+    completed = watermark_;
+    watermark_waits_ = false;
+    watermark_sent_ = std::chrono::steady_clock::now();
   }
-  if (*sent != nullptr) std::move (*sent)();
+  Write(Watermark{completed}, {}).IgnoreError();
 }
 
 }  // namespace switchtower

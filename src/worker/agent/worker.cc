@@ -14,7 +14,7 @@ constexpr int kLoaderThreads = 2;  // apart from those, since a load may take a 
 
 Worker::Worker(Parts parts)
     : parts_(parts),
-      intake_(std::make_shared<WorkQueue>("intake", 1)),
+      intake_(std::make_shared<IntakeQueue>()),
       io_(std::make_shared<WorkQueue>("worker io", kIoThreads)),
       loaders_(std::make_shared<WorkQueue>("program load", kLoaderThreads)),
       resume_(std::make_shared<WorkQueue>("host calls", parts.engine->device_count())),

@@ -1,10 +1,10 @@
 // A worker: takes commands of one controller, in order, and makes the engine do them.
 //
-//   ControllerPort --commands--> intake thread --> LaunchTable, HostPuts, ShardReader, TransferTable --> engine
+//   ControllerPort --commands--> intake --> LaunchTable, HostPuts, ShardReader, TransferTable --> engine
 //                 <--events-----
 //
 // Place:    worker/agent, over exec and store. Knows no sockets: WorkerServer attaches what has said hello.
-// Threads:  Attach, PublishStats, CheckLeftovers, Stop from any thread. All tables belong to the intake thread.
+// Threads:  Attach, PublishStats, CheckLeftovers, Stop from any thread. All tables belong to the intake.
 // Lifetime: engine, router and collectives outlive it. Stop ends everything that runs and is called by the destructor.
 //           A program that never ends makes Stop wait: the process ends it then.
 // Invariants: W-1 one controller at a time; with its end, however it comes, its sessions' launches are cancelled and
@@ -53,7 +53,7 @@ class Worker {
   void Attach(std::shared_ptr<ControllerPort> port);
   // Sends WorkerStats if they changed since the last time.
   void PublishStats();
-  // Calls on_stuck, on the intake thread, if a launch is.
+  // Calls on_stuck, on the intake, if a launch is.
   void CheckLeftovers();
   // Runs when all that was posted before it was taken in.
   void WhenTakenIn(Task task) { intake_->Post(std::move(task)); }
@@ -61,7 +61,7 @@ class Worker {
  private:
   class Core;
   const Parts parts_;
-  const std::shared_ptr<WorkQueue> intake_;
+  const std::shared_ptr<IntakeQueue> intake_;
   const std::shared_ptr<WorkQueue> io_;
   const std::shared_ptr<WorkQueue> loaders_;
   const std::shared_ptr<WorkQueue> resume_;

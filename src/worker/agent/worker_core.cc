@@ -44,7 +44,7 @@ auto AsTuple(const WorkerStats& s) {
 
 }  // namespace
 
-Worker::Core::Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io,
+Worker::Core::Core(Parts parts, std::shared_ptr<IntakeQueue> intake, std::shared_ptr<WorkQueue> io,
                    std::shared_ptr<WorkQueue> resume, WorkQueue& loaders)
     : parts_(parts),
       intake_(intake),
@@ -73,7 +73,7 @@ void Worker::Core::Attach(std::shared_ptr<ControllerPort> port) {
   const uint64_t attachment = ++attachment_;
   published_ = WorkerStats{};
   port_->Start({[this, intake = intake_, attachment](WorkerCommand command) {
-                  intake->Post([this, attachment, command = std::move(command)]() mutable {
+                  intake->RunOrPost([this, attachment, command = std::move(command)]() mutable {
                     Take(attachment, std::move(command));
                   });
                 },

@@ -1,4 +1,4 @@
-// The state of a Worker, all of it on the intake thread.
+// The state of a Worker, all of it on the intake.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace switchtower {
 
 class Worker::Core {
  public:
-  Core(Parts parts, std::shared_ptr<WorkQueue> intake, std::shared_ptr<WorkQueue> io, std::shared_ptr<WorkQueue> resume,
-       WorkQueue& loaders);
+  Core(Parts parts, std::shared_ptr<IntakeQueue> intake, std::shared_ptr<WorkQueue> io,
+       std::shared_ptr<WorkQueue> resume, WorkQueue& loaders);
 
   void Attach(std::shared_ptr<ControllerPort> port);
   // A controller's end, unless another one has taken over.
@@ -30,7 +30,7 @@ class Worker::Core {
   void CheckLeftovers();
   // Ends the controller's connection and all that it had here.
   void Close(const absl::Status& why);
-  // Not on the intake thread, after Close.
+  // Not on the intake, after Close.
   void StopDevices() { launches_.StopDevices(); }
 
  private:
@@ -59,7 +59,7 @@ class Worker::Core {
   WorkerStats Stats() const;
 
   const Parts parts_;
-  const std::shared_ptr<WorkQueue> intake_;
+  const std::shared_ptr<IntakeQueue> intake_;
   const std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();
   const std::shared_ptr<WorkQueue> resume_;
   HostCallTable host_calls_;

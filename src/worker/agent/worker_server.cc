@@ -70,7 +70,7 @@ class WorkerServer::Connection : public FramedConnection::Handler, public std::e
   }
 
   std::shared_ptr<SocketPort> Welcome() {
-    port_ = std::make_shared<SocketPort>(connection_);
+    port_ = std::make_shared<SocketPort>(*server_.loop_, connection_);
     connection_->set_body_bytes_max(FramedConnection::Options().body_bytes_max);
     Reply(absl::OkStatus());
     return port_;

@@ -7,7 +7,7 @@
 
 namespace switchtower {
 
-absl::Status Exchange::Attach(MemberCall& call, uint64_t call_fingerprint, int& index) {
+absl::Status Exchange::Attach(MemberCall& call, uint64_t call_fingerprint) {
   if (!attached()) {
     Prepare(call, call_fingerprint);
     for (EarlyMessage& message : std::exchange(early, {})) {
@@ -17,8 +17,7 @@ absl::Status Exchange::Attach(MemberCall& call, uint64_t call_fingerprint, int& 
   } else if (call_fingerprint != fingerprint || call.plan->ranks != plan->ranks) {
     return absl::InvalidArgumentError(fmt::format("ranks disagree about {}", Describe()));
   }
-  index = plan->index_of[call.position];
-  Member& member = members[index];
+  Member& member = members[plan->index_of[call.position]];
   if (member.here) {
     return absl::InvalidArgumentError(fmt::format("rank {} came twice to {}", plan->ranks[call.position], Describe()));
   }

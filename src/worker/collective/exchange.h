@@ -86,7 +86,6 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
     absl::InlinedVector<const char*, 4> operands;
     absl::InlinedVector<char*, 4> results;
     absl::AnyInvocable<void(absl::Status)> done;
-    absl::Status outcome;
   };
   struct EarlyMessage {
     WorkerId from;
@@ -110,9 +109,8 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
   Exchange(ExchangeEngine* engine, std::shared_ptr<ExchangeLaunch> launch, ExchangeKey key, CollectiveKind kind)
       : engine(engine), launch(std::move(launch)), key(key), kind(kind), since(std::chrono::steady_clock::now()) {}
 
-  // The first member brings plan and shape; later ones must agree. `index` gets
-  // the member's place.
-  absl::Status Attach(MemberCall& call, uint64_t call_fingerprint, int& index);
+  // The first member brings plan and shape; later ones must agree.
+  absl::Status Attach(MemberCall& call, uint64_t call_fingerprint);
   // Puts a message into its inbox. Messages of workers outside the group are
   // dropped.
   absl::Status Place(WorkerId from, int phase, uint64_t message_fingerprint, HeldMessage message);

@@ -76,7 +76,7 @@ void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges&
 }
 
 void ExchangeEngine::AdvanceAll(const Exchanges& exchanges) {
-  for (const ExchangePtr& exchange : exchanges) Advance(exchange, On::kElsewhere, -1);
+  for (const ExchangePtr& exchange : exchanges) Advance(exchange, On::kElsewhere);
 }
 
 void ExchangeEngine::Join(MemberCall call) {
@@ -88,20 +88,19 @@ void ExchangeEngine::Join(MemberCall call) {
   const uint64_t fingerprint = call.shape.Fingerprint();
   ExchangePtr exchange;
   Exchanges failed;
-  int index = -1;
   {
     MutexLock lock(mutex_);
-    status = JoinExchange(call, fingerprint, exchange, index, failed);
+    status = JoinExchange(call, fingerprint, exchange, failed);
   }
   AdvanceAll(failed);
   if (!status.ok()) {
     if (call.done != nullptr) call.done(std::move(status));  // else it went into a failed exchange
     return;
   }
-  Advance(exchange, On::kJoin, index);
+  Advance(exchange, On::kWorker);
 }
 
-absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, int& index,
+absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange,
                                           Exchanges& failed) {
   const auto it = launches_.find(call.launch);
   if (it == launches_.end() || !it->second->begun) {
@@ -112,7 +111,7 @@ absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint
   exchange = FindExchange(launch, {call.op_id, call.iteration, call.group}, call.shape.kind);
   const bool first = !exchange->attached();
   const size_t held = launch->held_bytes;
-  absl::Status status = exchange->Attach(call, fingerprint, index);
+  absl::Status status = exchange->Attach(call, fingerprint);
   held_bytes_ -= held - launch->held_bytes;
   if (status.ok() && first && !lost_.empty()) {
     for (const auto& [worker, why] : lost_) {
@@ -190,7 +189,7 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, Re
   if (!failed.empty()) {
     AdvanceAll(failed);
   } else {
-    Advance(exchange, On::kElsewhere, -1);
+    Advance(exchange, On::kElsewhere);
   }
 }
 

@@ -1,28 +1,19 @@
-// Collectives of programs whose ranks are spread over workers, behind the FFI
-// calls of their executions.
+// Collectives of programs whose ranks are spread over workers, behind the FFI calls of their executions.
 //
-//   FFI handler --Join--> members meet in memory --one message per process and
-//   phase--> Fabric --> peers
-//        ^----------- done(status) once all of the group is here <--
-//        OnPeerMessage <--- Fabric <---/
+//   FFI handler --Join--> members meet in memory --one message per process and phase--> Fabric --> peers
+//        ^----------- done(status) once all of the group is here <-- OnPeerMessage <--- Fabric <---/
 //
-// Place:    worker/collective; implements the CollectiveEngine of exec. Above
-// transport. Threads:  any method from any thread; none of them blocks. One
-// mutex, held for table look-ups alone: messages are
-//           packed, sent and combined, and `done` is called, without it. A
-//           call's `done` comes on the thread that made its Join, if that call
-//           completed the group, and on a thread of the engine's pool
-//           otherwise, because XLA goes on with the program there.
-// Lifetime: the fabric outlives the engine, but is stopped before the engine
-// ends. Errors:   a collective ends with the first cause its launch has: of a
-// CancelLaunch; DataLoss naming worker and
-//           operation if a peer is lost; InvalidArgument if ranks disagree;
-//           ResourceExhausted if peers' messages outgrow early_bytes_max.
-// Invariants: E-1 matching is by (launch, op id, iteration, group) and never by
-// the order of arrival (S-2). E-2
-//           bits don't depend on placement (S-8, A-1). E-3 each `done` is
-//           called exactly once, and not before the engine has stopped reading
-//           and writing that call's buffers.
+// Place:    worker/collective; implements the CollectiveEngine of exec. Above transport.
+// Threads:  any method from any thread; none of them blocks. One mutex, held for table look-ups alone: messages are
+//           packed, sent and combined, and `done` is called, without it.
+// Lifetime: the fabric outlives the engine, but is stopped before the engine ends.
+// Errors:   a collective ends with the first cause its launch has: of a CancelLaunch; DataLoss naming worker and
+//           operation if a peer is lost; InvalidArgument if ranks disagree; ResourceExhausted if peers' messages
+//           outgrow early_bytes_max.
+// Invariants: E-1 matching is by (launch, op id, iteration, group) and never by the order of arrival (S-2). E-2 bits
+// don't
+//           depend on placement (S-8, A-1). E-3 each `done` is called exactly once, and not before the engine has
+//           stopped reading and writing that call's buffers.
 #pragma once
 
 #include <atomic>
@@ -74,6 +65,9 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
                                                         absl::Span<const int64_t> ranks) {
     return plans_.Get(gang, ranks);
   }
+  Fabric& fabric() { return fabric_; }
+  // Runs `task`, which may take long (it goes on with a program), on the engine's pool.
+  void Resume(Task task) { pool_.Post(std::move(task)); }
   // Ends what is pending and refuses what comes.
   void Stop() EXCLUDES(mutex_);
 
@@ -90,15 +84,16 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void OnPeerLost(WorkerId peer, absl::Status why) override EXCLUDES(mutex_);
 
  private:
-  enum class On { kJoin, kPool, kElsewhere };
+  // Whose thread it is: a program's or the pool's may compute for long, others (the fabric's) may not.
+  enum class On { kWorker, kElsewhere };
   enum class Step { kWait, kSend, kApply, kEnd };
   using Exchanges = std::vector<ExchangePtr>;
 
   std::shared_ptr<ExchangeLaunch> LaunchOfMessage(LaunchId id) REQUIRES(mutex_);
   ExchangePtr& FindExchange(const std::shared_ptr<ExchangeLaunch>& launch, const ExchangeKey& key, CollectiveKind kind)
       REQUIRES(mutex_);
-  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, int& index,
-                            Exchanges& failed) REQUIRES(mutex_);
+  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, Exchanges& failed)
+      REQUIRES(mutex_);
   // Takes a message whose members haven't come; ResourceExhausted if there are
   // too many.
   absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message) REQUIRES(mutex_);
@@ -108,9 +103,8 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed) REQUIRES(mutex_);
   void AdvanceAll(const Exchanges& exchanges) EXCLUDES(mutex_);
 
-  // Runs the steps that can run. `self`: the member whose Join this is, -1 if
-  // it is none's.
-  void Advance(const ExchangePtr& exchange, On on, int self) EXCLUDES(mutex_);
+  // Runs the steps that can run.
+  void Advance(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
   Step NextStep(Exchange& exchange) REQUIRES(mutex_);
   void Send(const ExchangePtr& exchange, int phase) EXCLUDES(mutex_);
   void SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
@@ -119,7 +113,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
   // True for the last part.
   bool ApplyPart(const ExchangePtr& exchange, int part) EXCLUDES(mutex_);
-  void Complete(const ExchangePtr& exchange, On on, int self) EXCLUDES(mutex_);
+  void Complete(const ExchangePtr& exchange) EXCLUDES(mutex_);
 
   Fabric& fabric_;
   const Options options_;

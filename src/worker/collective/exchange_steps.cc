@@ -38,7 +38,7 @@ void Pack(const PieceList& pieces, char* to) {
 
 }  // namespace
 
-void ExchangeEngine::Advance(const ExchangePtr& exchange, On on, int self) {
+void ExchangeEngine::Advance(const ExchangePtr& exchange, On on) {
   for (;;) {
     Step step;
     int phase = 0;
@@ -57,7 +57,7 @@ void ExchangeEngine::Advance(const ExchangePtr& exchange, On on, int self) {
         if (!Apply(exchange, on)) return;
         break;
       case Step::kEnd:
-        Complete(exchange, on, self);
+        Complete(exchange);
         return;
     }
   }
@@ -112,8 +112,8 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
   const bool large = pieces.bytes() >= Fabric::kLargeBytes;
   slot.pinned = large && !pieces.has_owned() && pieces.bytes() / pieces.runs() >= kReferenceBytes;
 
-  std::string small;
   Payload payload;
+  std::string_view small;
   if (slot.pinned) {
     for (const PieceList::Piece& piece : pieces.pieces()) {
       for (int64_t b = 0; b < piece.blocks; ++b) payload.Append({piece.data + b * piece.stride, piece.size}, exchange);
@@ -125,15 +125,20 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
     Pack(pieces, packed.get());
     payload = Payload::Owned({packed.get(), pieces.bytes()}, packed);
   } else if (pieces.runs() == 1) {
-    payload = Payload::View({pieces.pieces()[0].data, pieces.bytes()});
+    small = {pieces.pieces()[0].data, pieces.bytes()};
   } else if (pieces.bytes() > 0) {
     thread_local std::string scratch;
     scratch.resize(std::max(scratch.size(), pieces.bytes()));
     Pack(pieces, scratch.data());
-    payload = Payload::View({scratch.data(), pieces.bytes()});
+    small = {scratch.data(), pieces.bytes()};
+  }
+  const WorkerId worker = plan.processes[to].worker;
+  if (!large) {
+    if (small.size() <= Fabric::kFastBytes && fabric_.TrySendFast(worker, header.Write(), small)) return;
+    payload = Payload::View(small);
   }
   std::shared_ptr<const Exchange::SendSlot> alive(exchange, &slot);
-  fabric_.Send(plan.processes[to].worker, header.Write(), std::move(payload),
+  fabric_.Send(worker, header.Write(), std::move(payload),
                [alive = std::move(alive)](absl::Status status) { alive->exchange->engine->OnSent(*alive, status); });
 }
 
@@ -156,7 +161,7 @@ void ExchangeEngine::OnSent(const Exchange::SendSlot& slot, const absl::Status& 
     }
   }
   AdvanceAll(failed);
-  Advance(exchange, On::kElsewhere, -1);
+  Advance(exchange, On::kElsewhere);
 }
 
 bool ExchangeEngine::Apply(const ExchangePtr& exchange, On on) {
@@ -166,7 +171,7 @@ bool ExchangeEngine::Apply(const ExchangePtr& exchange, On on) {
   const bool here = on != On::kElsewhere || work <= kInlineBytes;
   for (int part = here ? 1 : 0; part < parts; ++part) {
     pool_.Post([this, exchange, part] {
-      if (ApplyPart(exchange, part)) Advance(exchange, On::kPool, -1);
+      if (ApplyPart(exchange, part)) Advance(exchange, On::kWorker);
     });
   }
   return here && ApplyPart(exchange, 0);
@@ -194,7 +199,7 @@ bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {
   return last;
 }
 
-void ExchangeEngine::Complete(const ExchangePtr& exchange, On on, int self) {
+void ExchangeEngine::Complete(const ExchangePtr& exchange) {
   absl::Status outcome;
   {
     MutexLock lock(mutex_);
@@ -206,28 +211,8 @@ void ExchangeEngine::Complete(const ExchangePtr& exchange, On on, int self) {
       bytes_in_memory_.fetch_add(exchange->members.size() * exchange->shape.operand_bytes(), std::memory_order_relaxed);
     }
   }
-  // The program may run on for long inside `done`: it shall not hold the
-  // messages meanwhile.
-  for (Exchange::Inbox& inbox : exchange->inboxes) inbox.messages.clear();
-  exchange->early.clear();
-  Exchange::Member* inline_member = nullptr;
-  for (size_t m = 0; m < exchange->members.size(); ++m) {
-    Exchange::Member& member = exchange->members[m];
-    if (!member.here) continue;
-    member.outcome = outcome;
-    const bool last = m + 1 == exchange->members.size();
-    if (static_cast<int>(m) == self || (on == On::kPool && self < 0 && last)) {
-      inline_member = &member;
-      continue;
-    }
-    pool_.Post([alive = std::shared_ptr<Exchange::Member>(exchange, &member)] {
-      ScopedXlaFloatMode mode;
-      std::exchange(alive->done, nullptr)(alive->outcome);
-    });
-  }
-  if (inline_member != nullptr) {
-    ScopedXlaFloatMode mode;
-    std::exchange(inline_member->done, nullptr)(inline_member->outcome);
+  for (Exchange::Member& member : exchange->members) {
+    if (member.here) std::exchange(member.done, nullptr)(outcome);
   }
 }
 

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "hlo/collective_calls.h"
+#include "worker/collective/call_wait.h"
 #include "worker/collective/exchange_engine.h"
 #include "worker/collective/ffi_binding.h"
+#include "worker/collective/fp_mode.h"
 #include "worker/collective/member_call.h"
 
 namespace switchtower {
@@ -21,6 +24,9 @@ namespace attribute = collective_attribute;
 using ffi_binding::AsyncCall;
 using ffi_binding::AsyncResult;
 
+// Collectives that move little end soon, if all ranks are on their way.
+constexpr int64_t kShortWaitBytes = 64 * 1024;
+constexpr std::chrono::microseconds kShortWait{200};
 constexpr int64_t kIdMax = std::numeric_limits<uint32_t>::max();
 
 // One call as XLA hands it over. Valid inside the handler alone.
@@ -206,11 +212,24 @@ AsyncResult Handle(const XLA_FFI_Api* api, LaunchContext* launch, ffi::Remaining
     }
     return static_cast<XLA_FFI_Error*>(nullptr);
   }
+  const bool peers = call.plan->process_count() > 1;
+  const bool short_wait = call.shape.operand_bytes() * call.plan->size() <= kShortWaitBytes;
+  auto wait = std::make_shared<CallWait>((*engine)->fabric());
+  call.done = [wait](absl::Status status) { wait->Complete(std::move(status)); };
+  (*engine)->Join(std::move(call));
+  if (short_wait ? wait->Await(peers, kShortWait) : wait->done()) {
+    return wait->status().ok() ? static_cast<XLA_FFI_Error*>(nullptr) : AsyncCall::ToError(api, wait->status());
+  }
   const auto created = AsyncCall::Create(api);
   if (std::holds_alternative<XLA_FFI_Error*>(created)) return std::get<XLA_FFI_Error*>(created);
   const AsyncCall async = std::get<AsyncCall>(created);
-  call.done = [async](absl::Status status) { async.Complete(status); };
-  (*engine)->Join(std::move(call));
+  // The program goes on inside Complete, for as long as it likes.
+  wait->Then([async, engine = *engine](absl::Status status) {
+    engine->Resume([async, status = std::move(status)] {
+      ScopedXlaFloatMode mode;
+      async.Complete(status);
+    });
+  });
   return async.future();
 }
 

@@ -67,8 +67,7 @@ struct MemberCall {
   CollectiveShape shape;
   absl::InlinedVector<const char*, 4> operands;
   absl::InlinedVector<char*, 4> results;
-  // Called exactly once, from inside Join or later from a thread of the engine;
-  // may run for long.
+  // Called exactly once, from inside Join or later from any thread; must be quick.
   absl::AnyInvocable<void(absl::Status)> done;
 };
 

@@ -3,7 +3,7 @@
 //   StreamChunk ... last --> Stream --(dense and one chunk: as it is; else put together once)--> FromHost --> entry
 //
 // Place:    worker/exec.
-// Threads:  the intake thread; large copies run on `io`.
+// Threads:  the intake; large copies run on `io`.
 // Lifetime: a stream is kept until it has ended and all PutArrays that use it were served.
 // Errors:   DATA_LOSS if a stream ends early or late, INVALID_ARGUMENT if the bytes don't make the shape; the entries
 //           read them.

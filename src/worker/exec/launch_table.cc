@@ -31,14 +31,14 @@ class LaunchTable::Observer : public LaunchObserver, public std::enable_shared_f
   void OnLaunchEnded(const LaunchState& launch) override {
     if (collectives_ != nullptr) collectives_->LaunchEnded(launch.id);
     host_calls_.LaunchEnded(launch.id);
-    intake_->Post([self = shared_from_this(), id = launch.id] { self->table_.Ended(id); });
+    intake_->RunOrPost([self = shared_from_this(), id = launch.id] { self->table_.Ended(id); });
   }
 
-  bool muted = false;  // intake thread
+  bool muted = false;  // intake
 
  private:
   LaunchTable& table_;
-  const std::shared_ptr<WorkQueue> intake_;
+  const std::shared_ptr<IntakeQueue> intake_;
   CollectiveEngine* const collectives_;
   HostCallTable& host_calls_;
 };

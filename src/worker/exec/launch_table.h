@@ -3,7 +3,7 @@
 //   Launch --> entries resolved and promised --> RankTasks --> DeviceQueues --> OnLaunchEnded --> watermark
 //
 // Place:    worker/exec.
-// Threads:  the intake thread. Ends and failures of launches come on other threads and are posted here.
+// Threads:  the intake. Ends and failures of launches come on other threads and are posted here.
 // Lifetime: outlives nothing: Shutdown cancels everything and the device queues are stopped after it.
 // Errors:   a launch that makes no sense here (unknown gang or program, wrong counts) ends at once, its results reading
 //           that error, and LaunchFailed says so.
@@ -40,11 +40,11 @@ class LaunchTable {
     CollectiveEngine* collectives = nullptr;  // may be null: programs without collectives only
     BufferStore* store = nullptr;
     ProgramTable* programs = nullptr;
-    std::shared_ptr<WorkQueue> intake;
+    std::shared_ptr<IntakeQueue> intake;
     HostCallTable* host_calls = nullptr;
     std::chrono::milliseconds cancel_grace{0};
   };
-  // `emit` is called on the intake thread.
+  // `emit` is called on the intake.
   LaunchTable(Parts parts, Emit emit);
   ~LaunchTable();
 
@@ -57,7 +57,7 @@ class LaunchTable {
   void Reset(const absl::Status& cause);
   // Whether LaunchTimes are told; until the controller ends.
   void ReportTimes(bool on) { report_times_ = on; }
-  // Waits for all devices. Not on the intake thread, after Reset.
+  // Waits for all devices. Not on the intake, after Reset.
   void StopDevices();
 
   // OK, or what has been running for longer than `cancel_grace` since its session or controller ended.

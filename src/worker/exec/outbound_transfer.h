@@ -1,7 +1,7 @@
 // One local source shard of one transfer: when it has its value, its pieces go to their destinations.
 //
 // Place:    worker/exec; made by TransferTable. Also the header of transfer messages between workers.
-// Threads:  started on the intake thread; goes on where the source becomes ready and on `io`.
+// Threads:  started on the intake; goes on where the source becomes ready and on `io`.
 // Lifetime: keeps itself and the source's buffer (a pin) until the last piece has left.
 // Errors:   a source's error goes to every destination instead of its pieces.
 #pragma once

@@ -1,7 +1,7 @@
 // Programs of this worker. Loading is slow, so it runs aside, and launches wait for it at the head of their queue.
 //
 // Place:    worker/exec, over engine.
-// Threads:  the table belongs to the intake thread; a slot's outcome and program are read anywhere.
+// Threads:  the table belongs to the intake; a slot's outcome and program are read anywhere.
 // Lifetime: a slot lives as long as a launch needs it, also after UnloadProgram.
 #pragma once
 

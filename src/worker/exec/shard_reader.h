@@ -1,7 +1,7 @@
 // ReadShard: a shard's bytes to the controller, in chunks.
 //
 // Place:    worker/exec.
-// Threads:  Read on the intake thread; the rest on `io` and on threads of the engine.
+// Threads:  Read on the intake; the rest on `io` and on threads of the engine.
 // Lifetime: reads outlive the reader; they end when the engine has answered and the port took or dropped the chunks.
 // Errors:   the entry's first cause, in a ReadData that ends the answer.
 // Invariants: at most kLargeReads reads of more than one chunk are at work, with kWindow chunks each in the port: what

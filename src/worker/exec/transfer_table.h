@@ -3,10 +3,10 @@
 //   source entry ready --> host bytes --> cut --(memory | Fabric)--> InboundTransfer --> FromHost --> entry
 //                \--(whole shard, same worker)--> Engine copy ---------------------------^
 //
-// Transfers are posted before their data exists: nothing waits on the intake thread.
+// Transfers are posted before their data exists: nothing waits on the intake.
 //
 // Place:    worker/exec, over store, engine and the PeerRouter.
-// Threads:  the intake thread; messages of peers are posted to it, copies run on `io`.
+// Threads:  the intake; messages of peers are posted to it, copies run on `io`.
 // Lifetime: Reset ends all that waits here.
 // Errors:   a source's error reaches every destination with its first cause; a lost peer is DATA_LOSS.
 // Invariants: T-1 a message is matched by (transfer, destination ordinal, piece) alone. T-2 messages that come before
@@ -42,10 +42,10 @@ class TransferTable : private PeerRouter::Handler {
     Engine* engine = nullptr;
     BufferStore* store = nullptr;
     PeerRouter* router = nullptr;
-    std::shared_ptr<WorkQueue> intake;
+    std::shared_ptr<IntakeQueue> intake;
     std::shared_ptr<WorkQueue> io;
   };
-  // `emit` is called on the intake thread. Takes the router's kTransfer messages.
+  // `emit` is called on the intake. Takes the router's kTransfer messages.
   TransferTable(Parts parts, Emit emit);
   ~TransferTable() override;
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/strand.h"
@@ -37,6 +38,21 @@ class WorkQueue {
   Mutex mutex_;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<ThreadPool> pool_;
+};
+
+// The one order in which a worker's state changes: a strand with a thread of its own for what nobody else runs.
+//
+// Threads:  as Strand; RunOrPost is for threads that hold no lock.
+// Lifetime: shared by all who post. Stop runs what is queued; never from a task of the queue.
+class IntakeQueue {
+ public:
+  bool Post(Task task) { return strand_.Post(std::move(task)); }
+  bool RunOrPost(Task task) { return strand_.RunOrPost(std::move(task)); }
+  void Stop() { strand_.Stop(); }
+
+ private:
+  ThreadPool pool_{"intake", 1};
+  Strand strand_{pool_};
 };
 
 }  // namespace switchtower

@@ -7,7 +7,7 @@
 // error has lost the code of the first cause; so the entry keeps the producer's outcome and that error wins.
 //
 // Place:    worker/store, over engine.
-// Threads:  any, except the names, which belong to the intake thread. Callbacks run without a lock held, on the thread
+// Threads:  any, except the names, which belong to the intake. Callbacks run without a lock held, on the thread
 //           that fills the entry or on one of the engine's.
 // Lifetime: shared by the store and by all work that was given it.
 // Invariants: B-1 an entry is filled once, later fills are ignored. B-2 a buffer is taken over (donated) only if the
@@ -91,7 +91,7 @@ class BufferEntry {
 };
 using BufferEntryPtr = std::shared_ptr<BufferEntry>;
 
-// Keeps an entry's buffer from being donated while it is read. Made on the intake thread, in command order, so that a
+// Keeps an entry's buffer from being donated while it is read. Made on the intake, in command order, so that a
 // donation sent later sees it.
 class EntryPin {
  public:

@@ -1,7 +1,7 @@
 // Names of shards: (session, array, device ordinal) -> entry.
 //
 // Place:    worker/store.
-// Threads:  the intake thread only; the entries themselves go anywhere.
+// Threads:  the intake only; the entries themselves go anywhere.
 // Invariants: an entry's `names` is the number of names here that lead to it.
 #pragma once
 

@@ -1,0 +1,87 @@
+// The reader's half of all fast rings of this process: whoever waits for a message takes it out of the rings itself.
+// While messages are wanted and nobody waits the loop does; what nobody wants yet is left in the rings, and costs no
+// wake-up.
+//
+//   peers' FastRingWriters --slots--> FastRingReaders --Wait (the thread that needs it) or OnReady (loop)--> deliver
+//
+// A thread that waits looks again and again for a short while, giving its core to others in between, and then sleeps on
+// a bell. On a machine with fewer cores than workers the peers run meanwhile, and their messages are there on return.
+//
+// Place:    transport, private; one in each FabricCore.
+// Threads:  Add, Remove and OnReady on the loop's; Wait and Wake on any. One thread at a time reads the rings;
+// `deliver`
+//           runs there and must neither block nor wait.
+// Lifetime: Remove delivers what its writer had published.
+// Errors:   nonsense in a ring is told to its `failed`, on the reading thread; the ring is read no more.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "base/net/event_loop.h"
+#include "base/net/unique_fd.h"
+#include "transport/fast_ring.h"
+#include "types/ids.h"
+
+namespace switchtower {
+
+class FastLane : private EventLoop::FdHandler {
+ public:
+  using Deliver = std::function<void(WorkerId from, const MessageHeader&, std::string_view)>;
+
+  static absl::StatusOr<std::unique_ptr<FastLane>> Create(EventLoop& loop, Deliver deliver);
+
+  // Copies of the bells, for a peer.
+  absl::StatusOr<std::array<UniqueFd, 2>> Bells() const;
+
+  struct Source {
+    WorkerId from;
+    std::unique_ptr<FastRingReader> ring;
+    std::function<void(absl::Status)> failed;
+    bool broken = false;
+  };
+  void Add(std::shared_ptr<Source> source) EXCLUDES(mutex_);
+  void Remove(const std::shared_ptr<Source>& source) EXCLUDES(mutex_);
+
+  // Delivers messages here until `done` or until `budget` has passed. False at once if another thread is waiting.
+  bool Wait(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) EXCLUDES(mutex_);
+  // The thread that waits, if one does, asks its `done` again.
+  void Wake();
+  // Between the two the loop delivers what comes; calls nest.
+  void Want() EXCLUDES(mutex_);
+  void Unwant() { wanted_.fetch_sub(1); }
+
+ private:
+  FastLane(EventLoop& loop, Deliver deliver, std::array<UniqueFd, 2> bells)
+      : loop_(loop), deliver_(std::move(deliver)), bells_(std::move(bells)) {}
+
+  void OnReady(uint32_t epoll_events) override EXCLUDES(mutex_);
+  void DrainAll() REQUIRES(mutex_);
+  void Drain(Source& source) REQUIRES(mutex_);
+  void WantAll(Bell bell) REQUIRES(mutex_);
+  bool AllEmpty() REQUIRES(mutex_);
+  // Ends a turn of reading: hands the rings over to the loop, if messages are wanted.
+  void Release() RELEASE(mutex_);
+  void LeaveToLoop() REQUIRES(mutex_);
+  void Sleep(std::chrono::nanoseconds timeout);
+  static void Silence(const UniqueFd& bell);
+
+  EventLoop& loop_;
+  const Deliver deliver_;
+  const std::array<UniqueFd, 2> bells_;  // kLoop's and kWaiter's
+
+  Mutex mutex_;  // of whoever reads the rings
+  std::vector<std::shared_ptr<Source>> sources_ GUARDED_BY(mutex_);
+  std::atomic<std::thread::id> waiter_{};
+  std::atomic<int> wanted_{0};
+};
+
+}  // namespace switchtower
