@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "frontdoor/request_parts.h"
+#include "wire/ifrt/message_version.h"
 #include "wire/ifrt/shape.h"
 
 namespace switchtower {
@@ -23,6 +24,7 @@ absl::Status CheckDevices(SessionState& state, const LoadedExecutableExecuteRequ
 
 absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& context,
                                      const LoadedExecutableExecuteRequest& request) {
+  RETURN_IF_ERROR(CheckMessageVersion(request.execute_options(), "execute options"));
   RETURN_IF_ERROR(CheckDevices(state, request));
   ExecuteRequest execute;
   execute.executable = request.loaded_executable_handle();

@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "wire/ifrt/attributes.h"
+#include "wire/ifrt/message_version.h"
 #include "wire/ifrt/shape.h"
 #include "xla/python/pjrt_ifrt/xla_compiler.pb.h"
 
@@ -41,6 +42,7 @@ absl::StatusOr<std::string> ParseOptions(const CompileRequest& request) {
   if (!options.ParseFromString(request.compile_options().data())) {
     return absl::InvalidArgumentError("compile options don't parse");
   }
+  RETURN_IF_ERROR(CheckMessageVersion(options, "compile options"));
   if (options.outputs_bundle_slice_sizes_size() > 0) {
     return absl::UnimplementedError("bundled outputs aren't supported");
   }
