@@ -1,10 +1,29 @@
 #include "controller/schedule/admission_ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 namespace switchtower {
+namespace {
+
+// A client may describe arrays as large as an int64 counts; nothing has that much room, so the sum needn't be exact.
+int64_t AddBytes(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+absl::flat_hash_map<Place, int64_t> Wanted(const std::vector<AdmissionLedger::Need>& needs) {
+  absl::flat_hash_map<Place, int64_t> wanted;
+  for (const AdmissionLedger::Need& need : needs) {
+    int64_t& bytes = wanted[need.place];
+    bytes = AddBytes(bytes, need.bytes);
+  }
+  return wanted;
+}
+
+}  // namespace
 
 // Gives its bytes back when the last name of the buffer is gone.
 struct AdmissionLedger::Charge {
@@ -54,10 +73,8 @@ AdmissionLedger::Verdict AdmissionLedger::Ask(SessionId session, const std::vect
       if (charge.use_count() == 1) taken_over[place] += charge->bytes;
     }
   }
-  absl::flat_hash_map<Place, int64_t> wanted;
-  for (const Need& need : needs) wanted[need.place] += need.bytes;
   bool fits = true;
-  for (const auto& [place, bytes] : wanted) {
+  for (const auto& [place, bytes] : Wanted(needs)) {
     auto it = taken_over.find(place);
     const int64_t room = limit_ - used(place) + (it == taken_over.end() ? 0 : it->second);
     if (bytes > limit_) return Verdict::kNever;
@@ -69,15 +86,12 @@ AdmissionLedger::Verdict AdmissionLedger::Ask(SessionId session, const std::vect
 
 absl::Status AdmissionLedger::Explain(SessionId session, const std::string& what, const std::vector<Need>& needs,
                                       const std::function<std::string(const Place&)>& name_place) const {
-  absl::flat_hash_map<Place, int64_t> wanted;
-  for (const Need& need : needs) wanted[need.place] += need.bytes;
+  absl::flat_hash_map<Place, int64_t> wanted = Wanted(needs);
   // The device where most is missing tells the story.
   Place worst = needs.front().place;
   for (const auto& [place, bytes] : wanted) {
-    if (bytes + used(place) > wanted[worst] + used(worst) ||
-        (bytes + used(place) == wanted[worst] + used(worst) && place < worst)) {
-      worst = place;
-    }
+    const int64_t here = AddBytes(bytes, used(place)), there = AddBytes(wanted[worst], used(worst));
+    if (here > there || (here == there && place < worst)) worst = place;
   }
   const int64_t own = Held(session, worst);
   return absl::ResourceExhaustedError(
