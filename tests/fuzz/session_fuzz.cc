@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/strand.h"
 #include "controller/sessions/testing_controller.h"
 #include "frontdoor/client_session.h"
@@ -178,6 +179,8 @@ void Say(World& world, const SessionInput::Event& event) {
 }
 
 void Run(const SessionInput& input) {
+  static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
+  (void)quiet;
   const auto version =
       NegotiateVersion({input.protocol_min(), input.serdes_min()}, {input.protocol_max(), input.serdes_max()});
   if (!version.ok()) return;
