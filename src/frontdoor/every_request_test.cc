@@ -62,7 +62,7 @@ TEST_P(EveryRequestTest, WorksAtEachProtocolVersion) {
     if (protocol < kProtocolFetchExecuteResult && request.has_loaded_executable_fetch_execute_result_request()) {
       request.mutable_check_future_request()->set_future_handle(one->status);  // as these clients ask for it
     }
-    EXPECT_EQ(one->Run(request).ok(), Works(GetParam())) << "protocol " << protocol;
+    EXPECT_EQ(one->RunToEnd(request).ok(), Works(GetParam())) << "protocol " << protocol;
   }
 }
 

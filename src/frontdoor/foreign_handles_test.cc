@@ -156,14 +156,14 @@ TEST_P(ForeignHandlesTest, HarmNobody) {
     ASSERT_GE(foreign % kServerHandleMin, 1000u - 1) << "a handle that the attacker may have too";
     IfrtRequest request = SampleRequest(kind, *attacker);
     ASSERT_TRUE(Replace(request, path, 0, foreign)) << "SampleRequest() leaves out " << Key(path);
-    const absl::Status status = attacker->Run(request);
+    const absl::Status status = attacker->RunToEnd(request);
     if (meaning->second != Meaning::kThere) continue;
     EXPECT_TRUE(status.code() == absl::StatusCode::kNotFound || status.code() == absl::StatusCode::kInvalidArgument)
         << Key(path) << ": " << status;
   }
   victim->ExpectUnharmed();
   // It was the handle: with one's own the same request works.
-  if (!refused_anyway) EXPECT_TRUE(attacker->Run(SampleRequest(kind, *attacker)).ok());
+  if (!refused_anyway) EXPECT_TRUE(attacker->RunToEnd(SampleRequest(kind, *attacker)).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(EachField, ForeignHandlesTest, testing::ValuesIn(AllHandles()), [](const auto& info) {

@@ -41,6 +41,15 @@ class SampleClient final : public ReplySink, public std::enable_shared_from_this
     return replies_[op_];
   }
   absl::Status Run(IfrtRequest request) { return TestClient::StatusOf(Call(std::move(request))); }
+  // With the end that a deletion's answer leaves to a future.
+  absl::Status RunToEnd(IfrtRequest request) {
+    const IfrtResponse response = Call(std::move(request));
+    const absl::Status status = TestClient::StatusOf(response);
+    if (!status.ok() || !response.has_delete_array_response()) return status;
+    IfrtRequest check;
+    check.mutable_check_future_request()->set_future_handle(response.delete_array_response().deletion_future_handle());
+    return Run(check);
+  }
   uint64_t NewHandle() { return next_++; }
 
   // All kinds of things that a handle can stand for.
