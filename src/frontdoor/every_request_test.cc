@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/sessions/testing_controller.h"
 #include "frontdoor/sample_client.h"
 #include "google/protobuf/descriptor.h"
 #include "wire/ifrt/versions.h"

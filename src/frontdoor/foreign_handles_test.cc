@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/sessions/testing_controller.h"
 #include "frontdoor/request_parts.h"
 #include "frontdoor/sample_client.h"
 #include "google/protobuf/descriptor.h"

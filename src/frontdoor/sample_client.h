@@ -10,8 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/sessions/testing_controller.h"
+#include "base/mutex.h"
 #include "frontdoor/test_client.h"
+#include "xla/pjrt/proto/compile_options.pb.h"
 #include "xla/python/pjrt_ifrt/xla_compiler.pb.h"
 
 namespace switchtower {
@@ -79,8 +80,15 @@ class SampleClient final : public ReplySink, public std::enable_shared_from_this
   }
 
   static IfrtRequest CompileOne() {
+    xla::CompileOptionsProto plain;
+    auto* build = plain.mutable_executable_build_options();
+    build->set_num_replicas(1);
+    build->set_num_partitions(1);
+    build->mutable_device_assignment()->set_replica_count(1);
+    build->mutable_device_assignment()->set_computation_count(1);
+    build->mutable_device_assignment()->add_computation_devices()->add_replica_device_ids(0);
     xla::ifrt::XlaCompileOptionsProto options;
-    options.set_compile_options(OptionsFor({0}));
+    options.set_compile_options(plain.SerializeAsString());
     IfrtRequest request;
     auto* compile = request.mutable_compile_request();
     compile->mutable_program()->set_type_name("xla::ifrt::XlaProgram");
