@@ -38,10 +38,12 @@ void CheckEncoding(const WorkerCommand& command) {
 
 void Run(const WorkerCommandsInput& input) {
   TestCluster cluster(1);
-  cluster.engine(0).RegisterProgram("one", 1, {0}, [](const FakeCall& call) -> absl::StatusOr<std::vector<FakeValue>> {
-    if (call.arguments.empty()) return absl::InvalidArgumentError("needs an argument");
-    return std::vector<FakeValue>{call.arguments[0]};
-  });
+  cluster.node(0).engine.RegisterProgram("one", 1, {0},
+                                         [](const FakeCall& call) -> absl::StatusOr<std::vector<FakeValue>> {
+                                           if (call.arguments.empty())
+                                             return absl::InvalidArgumentError("needs an argument");
+                                           return std::vector<FakeValue>{call.arguments[0]};
+                                         });
   for (int i = 0; i < input.commands_size() && i < kCommandsMax; ++i) {
     const auto command =
         DecodeCommand(worker_wire::FrameHead(input.commands(i).command()) + input.commands(i).payload());
