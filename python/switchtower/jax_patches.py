@@ -9,6 +9,7 @@ as it is, with one warning.
   memory_stats   asks the agent.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
+  async          makes collectives that jax starts and ends apart whole (async_collectives.py).
   partitioning   answers what XLA would ask its client while it partitions a program (partitioning.py).
 """
 
@@ -19,7 +20,7 @@ import weakref
 import jax
 import numpy as np
 
-from switchtower import lowered_costs, partitioning, unreduced
+from switchtower import async_collectives, lowered_costs, partitioning, unreduced
 from switchtower.agent import Agent
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
@@ -63,6 +64,7 @@ def install() -> None:
     lowered_costs.install(_local_client)
     unreduced.install()
     partitioning.install(_is_ours)
+    async_collectives.install(_is_ours)
     compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
     if not xla_bridge._backends:
         xla_bridge._backends = _BackendTable()

@@ -16,7 +16,10 @@ absl::Status CheckDevices(SessionState& state, const LoadedExecutableExecuteRequ
   if (request.device_ids().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto devices,
                    ParseDevices(request.device_ids().data(), request.device_ids_size(), state.devices));
-  ASSIGN_OR_RETURN(const auto own, state.session.ProgramDevices(request.loaded_executable_handle()));
+  const uint64_t executable = request.loaded_executable_handle();
+  ASSIGN_OR_RETURN(const auto own, state.plugin_programs.Contains(executable)
+                                       ? state.plugin_programs.Devices(executable)
+                                       : state.session.ProgramDevices(executable));
   if (devices == own) return absl::OkStatus();
   return absl::UnimplementedError("an executable can't be executed on other devices than it was compiled for");
 }
@@ -74,7 +77,9 @@ absl::Status HandleLoadedExecutableExecute(SessionState& state, const RequestCon
     if (!fill.ok()) return BindErrors(state, context, request.result_array_handle(), fill.status());
     on_status = *std::move(fill);
   }
-  auto reply = state.session.Execute(*execute, std::move(on_status));
+  auto reply = state.plugin_programs.Contains(execute->executable)
+                   ? state.plugin_programs.Execute(*execute, std::move(on_status))
+                   : state.session.Execute(*execute, std::move(on_status));
   if (!reply.ok()) {
     if (execute->want_status) {
       // The client asks for the end of what it named itself, even if it never began.

@@ -12,6 +12,7 @@
 #include "controller/api/session.h"
 #include "frontdoor/future_table.h"
 #include "frontdoor/host_buffer_store.h"
+#include "frontdoor/plugin_programs.h"
 #include "frontdoor/replier.h"
 #include "wire/ifrt/sharding.h"
 #include "wire/ifrt/versions.h"
@@ -28,6 +29,7 @@ struct SessionState {
   const std::shared_ptr<FutureTable> futures = std::make_shared<FutureTable>();
   // For FetchExecuteResult.
   const std::shared_ptr<FutureTable> results = std::make_shared<FutureTable>();
+  PluginPrograms plugin_programs = PluginPrograms(session);
   // Deleted by request and not yet destructed.
   absl::flat_hash_set<uint64_t> deleted_executables = {};
 };

@@ -656,6 +656,13 @@ def exported():
     return jax.jit(jax.export.export(function)(x).call, out_shardings=sharding)(x)
 
 
+@program
+def strings():
+    text = np.array([["a", "bcd"], ["", "h\u00f6her"]], dtype=np.dtypes.StringDType())
+    arrays = [jax.device_put(text, devices()[3]), put(text, mesh((2,)), P("x")), put(text, mesh(), P())]
+    return [jax.device_get(array).astype("U8") for array in arrays]
+
+
 def run(names=None):
     results = {}
     for name in names or PROGRAMS:

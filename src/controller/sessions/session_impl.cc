@@ -119,6 +119,11 @@ void SessionImpl::Read(ArrayId array, std::optional<std::vector<int64_t>> byte_s
   ReadArray(context_, array, std::move(byte_strides), std::move(done));
 }
 
+absl::StatusOr<ArraySpec> SessionImpl::Spec(ArrayId array) {
+  ASSIGN_OR_RETURN(LogicalArray * live, context_.arrays.Live(array));
+  return live->info->spec;
+}
+
 absl::StatusOr<bool> SessionImpl::IsDeleted(ArrayId array) { return IsArrayDeleted(context_, array); }
 
 absl::Status SessionImpl::Delete(absl::Span<const ArrayId> arrays) {
