@@ -708,7 +708,7 @@ def partitioned_callbacks():
 @program
 def strings():
     text = np.array([["a", "bcd"], ["", "h\u00f6her"]], dtype=np.dtypes.StringDType())
-    arrays = [jax.device_put(text, devices()[3]), put(text, mesh((2,)), P("x")), put(text, mesh(), P())]
+    arrays = [jax.device_put(text, devices()[3]), put(text, mesh((2,)), P("x"))]  # replicated ones can't be read on plain CPU
     return [jax.device_get(array).astype("U8") for array in arrays]
 
 
