@@ -33,9 +33,10 @@ class HostPuts::Bytes {
       } else {
         std::shared_ptr<char> memory = AllocateBytes(size_);
         size_t at = 0;
-        for (const auto& chunk : chunks_) {
+        for (auto& chunk : chunks_) {
           std::memcpy(memory.get() + at, chunk->data(), chunk->size());
           at += chunk->size();
+          chunk = nullptr;  // a large array isn't to be here twice
         }
         flat_ = std::string_view(memory.get(), size_);
         owner_ = std::move(memory);
