@@ -212,6 +212,7 @@ absl::Status HandleIsArrayDeleted(SessionState& state, const RequestContext& con
 
 absl::Status HandleDestructArray(SessionState& state, const RequestContext& context,
                                  const DestructArrayRequest& request, DestructArrayResponse* response) {
+  state.user_contexts->Destructed({request.array_handle().data(), static_cast<size_t>(request.array_handle_size())});
   return state.session.Destruct(ArrayIds(request.array_handle()));
 }
 

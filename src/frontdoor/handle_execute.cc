@@ -35,7 +35,7 @@ absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& 
   }
   execute.launch_id = request.execute_options().launch_id();
   execute.user_context = context.user_context;
-  execute.want_status = request.execute_options().fill_status();
+  execute.want_status = true;
   if (request.result_status_handle() != 0) RETURN_IF_ERROR(CheckClientHandle(request.result_status_handle()));
   return execute;
 }
@@ -66,17 +66,24 @@ absl::Status HandleLoadedExecutableExecute(SessionState& state, const RequestCon
     }
     return BindErrors(state, context, request.result_array_handle(), execute.status());
   }
-  Callback<absl::Status> on_status = [](absl::Status) {};
+  const bool want_status = request.execute_options().fill_status();
+  Callback<absl::Status> fill = [](absl::Status) {};
   uint64_t status_handle = 0;
-  if (execute->want_status) {
+  if (want_status) {
     status_handle = client_status != 0 ? client_status : state.session.NewHandle();
-    auto fill = statuses.Add(status_handle);
-    if (!fill.ok()) return BindErrors(state, context, request.result_array_handle(), fill.status());
-    on_status = *std::move(fill);
+    auto added = statuses.Add(status_handle);
+    if (!added.ok()) return BindErrors(state, context, request.result_array_handle(), added.status());
+    fill = *std::move(added);
   }
-  auto reply = state.session.Execute(*execute, std::move(on_status));
+  auto launch = state.user_contexts->BeginLaunch(context.context_ref);
+  auto reply = state.session.Execute(
+      *execute, [user_contexts = state.user_contexts, launch, fill = std::move(fill)](absl::Status status) mutable {
+        user_contexts->EndLaunch(*launch, status);
+        fill(std::move(status));
+      });
   if (!reply.ok()) {
-    if (execute->want_status) {
+    state.user_contexts->EndLaunch(*launch, reply.status());
+    if (want_status) {
       // The client asks for the end of what it named itself, even if it never began.
       statuses.Drop(status_handle);
       if (client_status != 0) {

@@ -13,6 +13,7 @@
 #include "frontdoor/future_table.h"
 #include "frontdoor/host_buffer_store.h"
 #include "frontdoor/replier.h"
+#include "frontdoor/user_context_table.h"
 #include "wire/ifrt/sharding.h"
 #include "wire/ifrt/versions.h"
 
@@ -24,6 +25,7 @@ struct SessionState {
   const DeviceSet devices;
   const std::shared_ptr<HostBufferStore> buffers;
   const std::string agent_token;
+  const std::shared_ptr<UserContextTable> user_contexts = std::make_shared<UserContextTable>();
   // For CheckFuture: executables, deletions, and executions before protocol 21.
   const std::shared_ptr<FutureTable> futures = std::make_shared<FutureTable>();
   // For FetchExecuteResult.

@@ -30,8 +30,9 @@ SessionImpl::~SessionImpl() { Close(absl::CancelledError("the session ended")); 
 void SessionImpl::Close(absl::Status reason) {
   if (closed_) return;
   closed_ = true;
-  LogInfo("session {:016x} ends: {}", context_.id.value,
-          reason.ok() ? "closed by the client" : std::string(reason.message()));
+  LogInfo("session {:016x} ends: {}; it had {} arrays, {} programs", context_.id.value,
+          reason.ok() ? "closed by the client" : std::string(reason.message()), context_.arrays.size(),
+          context_.programs.size());
   if (reason.ok()) reason = absl::CancelledError("the session ended");
   context_.arrays.Clear();
   context_.programs.Clear();
