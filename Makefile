@@ -1,6 +1,7 @@
 # make build   installs what is missing (Debian packages, a Python environment in build/venv) and builds
 # make demo    a cluster of 4 worker processes trains a small language model through unmodified JAX
 # make test    all tests
+# make fuzz FUZZ_SECONDS=60   builds with clang and its sanitizers and fuzzes each target for so long (tests/fuzz/README.md)
 # make jaxtests JAX_TESTS=DIR PART=public   jax's own tests on a cluster, against plain CPU; DIR: see tests/jax/run_jax_tests.py
 SHELL := /bin/bash
 BUILD := build
@@ -8,7 +9,7 @@ VENV  := $(BUILD)/venv
 JOBS  ?= $(shell nproc)
 SWITCHTOWER := $(BUILD)/switchtower
 
-.PHONY: build test demo bench jaxtests fmt deps clean
+.PHONY: build test demo bench fuzz jaxtests fmt deps clean
 build: deps
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithAssert > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
 	ninja -C $(BUILD) -j $(JOBS)
@@ -25,6 +26,10 @@ demo: build
 
 bench: build
 	$(VENV)/bin/python bench/dispatch.py --switchtower $(SWITCHTOWER)
+
+fuzz:
+	@tools/install_deps.sh $(VENV) clang libclang-rt-14-dev llvm
+	tests/fuzz/run.sh $(BUILD)/fuzz $(VENV) $(or $(FUZZ_SECONDS),60) $(TARGETS)
 
 jaxtests: build
 	$(VENV)/bin/python tests/jax/run_jax_tests.py --tests $(or $(JAX_TESTS),$(error JAX_TESTS=DIR is needed)) \

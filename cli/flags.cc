@@ -66,7 +66,7 @@ namespace {
 struct UpFlags {
   LocalClusterOptions cluster;
   std::vector<std::string> command;
-  std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto";
+  std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto", shared_upload_dir;
   int64_t device_memory = 0;
   int cancel_grace_s = kCancelGraceDefaultS;
   int protocol_max = kProtocolMax;
@@ -91,6 +91,7 @@ struct UpFlags {
         ->check(CLI::IsMember({"auto", "shm", "tcp"}));
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
         ->check(CLI::NonNegativeNumber);
+    AddFlag(app, "shared-upload-dir", shared_upload_dir, kSharedUploadDirHelp);
     AddCancelGrace(app, cancel_grace_s);
     AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
@@ -102,6 +103,7 @@ struct UpFlags {
     options.proxy_flags.push_back("--compile-cache-dir=" + cache_dir);
     options.proxy_flags.push_back(fmt::format("--device-memory={}", device_memory));
     options.proxy_flags.push_back(fmt::format("--protocol-max={}", protocol_max));
+    if (!shared_upload_dir.empty()) options.proxy_flags.push_back("--shared-upload-dir=" + shared_upload_dir);
     if (stats) options.proxy_flags.push_back("--stats");
     options.worker_flags.push_back("--transport=" + transport);
     options.worker_flags.push_back(fmt::format("--cancel-grace={}", cancel_grace_s));

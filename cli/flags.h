@@ -21,6 +21,9 @@ CLI::Option* AddFlag(CLI::App* app, const std::string& name, T& value, const std
   return option;
 }
 
+inline constexpr char kSharedUploadDirHelp[] =
+    "folder, seen by the proxy and one client under the same path, where the client may leave large uploads "
+    "(IFRT_PROXY_GRPC_LARGE_TRANSFER_OPTIMIZATION_DIRECTORY); empty: none";
 inline constexpr char kProtocolMaxHelp[] =
     "highest version of the IFRT proxy protocol to agree on; lower it to work around a fault of a client's newer one";
 

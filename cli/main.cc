@@ -1,8 +1,10 @@
 // switchtower: one binary, one subcommand for each role.
+#include "base/heap.h"
 #include "cli/flags.h"
 
 int main(int argc, char** argv) {
   using namespace switchtower;
+  LimitHeapArenas();
   CLI::App app{
       "Switchtower: one JAX client drives many accelerator hosts.\n"
       "Start with `switchtower run --slices 2 --hosts 2 --devices 2 -- python your_script.py`."};

@@ -134,8 +134,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
           "nothing");
   AddFlag(role, "compile-timeout", flags->compile_timeout_s, "seconds after which a compile is given up")
       ->check(CLI::Range(1, 1000000));
-  AddFlag(role, "shared-upload-dir", flags->shared_upload_dir,
-          "folder where clients on this host may leave large uploads; empty: none");
+  AddFlag(role, "shared-upload-dir", flags->shared_upload_dir, kSharedUploadDirHelp);
   AddFlag(role, "protocol-max", flags->protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
   AddFlag(role, "device-memory", flags->device_memory,
           "bytes that arrays and programs may use on a device; 0: unlimited")

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs what the build and the tests need and this machine lacks: Debian 12 packages, and a Python environment in $1.
+# Installs what the build and the tests need and this machine lacks: Debian 12 packages, also those named after $1, and
+# a Python environment in $1.
 set -euo pipefail
 venv=$1
+shift
 cd "$(dirname "$0")/.."
 
 packages=(git g++ cmake ninja-build ccache mold pkg-config python3 python3-venv
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libgtest-dev libgmock-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libxxhash-dev libzstd-dev
-  libopenblas-pthread-dev liblapacke-dev
+  libopenblas-pthread-dev liblapacke-dev "$@"
 )
 missing=()
 for package in "${packages[@]}"; do

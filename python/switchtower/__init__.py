@@ -3,7 +3,9 @@
   plugin       registers the "proxy" backend with jax
   agent        the second connection to the proxy: functions that programs call, memory statistics
   registry     which function has which number, and for how long
-  jax_patches  the private parts of known jax versions that this needs
+  jax_patches  the private parts of known jax versions that this needs, with
+  partitioning, shardings, async_collectives, unreduced, lowered_costs
+               one each for what the wheel, or the server's XLA, would refuse
 """
 
 __version__ = "0.1.0"

@@ -9,26 +9,27 @@ as it is, with one warning.
   memory_stats   asks the agent.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
+  async          makes collectives that jax starts and ends apart whole (async_collectives.py).
+  partitioning   answers what XLA would ask its client while it partitions a program (partitioning.py).
 """
 
 import logging
 import threading
-import types
 import weakref
 
 import jax
 import numpy as np
 
-from switchtower import lowered_costs, unreduced
+from switchtower import async_collectives, lowered_costs, partitioning, unreduced
 from switchtower.agent import Agent
+from switchtower.overlay import Overlay
 from switchtower.registry import Registry
 
 _log = logging.getLogger("switchtower")
 
 KNOWN_VERSIONS = ("0.10.1", "0.10.2", "0.11.0", "0.12.0.1")
 
-_PARTITIONED_TARGET = "xla_ffi_partitioned_python_cpu_callback"
-_CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", _PARTITIONED_TARGET)
+_CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 _RUNTIME = "proxy/switchtower"
 
 _registry = Registry()
@@ -56,12 +57,14 @@ def install() -> None:
     from jax._src import array, callback, compiler, debugging, xla_bridge
     from jax._src.lib import xla_client
 
-    array.xc = _Overlay(array.xc, batched_copy_array_to_devices_with_sharding=_copy_arrays(array.xc))
-    callback.ffi = _Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
-    callback.xb = _Overlay(callback.xb, local_devices=_local_devices)
-    debugging.xla_bridge = _Overlay(debugging.xla_bridge, local_devices=_local_devices)
+    array.xc = Overlay(array.xc, batched_copy_array_to_devices_with_sharding=_copy_arrays(array.xc))
+    callback.ffi = Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
+    callback.xb = Overlay(callback.xb, local_devices=_local_devices)
+    debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
     lowered_costs.install(_local_client)
     unreduced.install()
+    partitioning.install(_is_ours)
+    async_collectives.install(_is_ours)
     compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
     if not xla_bridge._backends:
         xla_bridge._backends = _BackendTable()
@@ -69,18 +72,6 @@ def install() -> None:
     xla_bridge.register_backend_factory = _register_once(xla_bridge.register_backend_factory)
     jax.extend.backend.register_backend_factory = xla_bridge.register_backend_factory
     xla_client.Device.memory_stats = _memory_stats(xla_client.Device.memory_stats)
-
-
-class _Overlay(types.ModuleType):
-    """A module with some functions of its own, as one other module sees it."""
-
-    def __init__(self, module, **own):
-        super().__init__(module.__name__)
-        self.__dict__.update(own)
-        self._module = module
-
-    def __getattr__(self, name):
-        return getattr(self._module, name)
 
 
 def _is_ours(client) -> bool:
@@ -116,12 +107,6 @@ def _lowering_builder(ffi):
             client = module.get_backend()
             if not _is_ours(client):
                 return lower(ctx, *operands, index=index)
-            if target == _PARTITIONED_TARGET and _is_partitioned_by_compiler(module.axis_context):
-                raise NotImplementedError(
-                    "jax.debug callbacks with partitioned=True run on the shards that the compiler chooses, which the "
-                    "cluster's compiler doesn't support: leave partitioned out (one call with the whole value), or call "
-                    "inside jax.shard_map (one call with each shard)"
-                )
             agent_of(client)
             handle = _registry.add(module.host_callbacks[int(index)])
             module.add_keepalive(handle)
@@ -130,10 +115,6 @@ def _lowering_builder(ffi):
         return lower_callback
 
     return build_ffi_lowering_function
-
-
-def _is_partitioned_by_compiler(axis_context) -> bool:
-    return getattr(axis_context, "num_devices", 1) > 1 and not hasattr(axis_context, "manual_axes")
 
 
 def _compile_without_functions(compile_and_load):

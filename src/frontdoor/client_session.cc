@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "frontdoor/handlers.h"
+#include "frontdoor/new_arrays.h"
 #include "google/protobuf/unknown_field_set.h"
 
 namespace switchtower {
@@ -48,9 +49,18 @@ void ClientSession::Close(const absl::Status& reason) {
   session_->Close(reason);
 }
 
+ClientSession::Counts ClientSession::counts() const {
+  const UserContextTable::Counts contexts = state_.user_contexts->counts();
+  return {state_.buffers->counts().buffers, state_.futures->size() + state_.results->size(), contexts.contexts,
+          contexts.arrays};
+}
+
 void ClientSession::Handle(IfrtRequest& request, const std::weak_ptr<ReplySink>& sink) {
-  const RequestContext context{request.request_metadata().op_id(), request.request_metadata().user_context_id()};
-  const Replier replier(sink, context);
+  UserContextTable& user_contexts = *state_.user_contexts;
+  RequestContext context{request.request_metadata().op_id(), request.request_metadata().user_context_id()};
+  context.context_ref = user_contexts.Begin(context.user_context);
+  context.numbered = MakesArrays(request);
+  const Replier replier(sink, context, state_.user_contexts);
   IfrtResponse response;
   absl::Status status;
   switch (request.request_case()) {
@@ -103,6 +113,7 @@ void ClientSession::Handle(IfrtRequest& request, const std::weak_ptr<ReplySink>&
       status = UnknownRequestError(request);
       break;
   }
+  ForEachNewArray(request, response, [&](uint64_t array) { user_contexts.Own(array, context.context_ref); });
   if (!status.ok()) {
     LogDebug("session {}: request {} failed: {}", session_->description().id.value, context.op_id, status.ToString());
   }

@@ -31,6 +31,15 @@ class ClientSession {
   Session& session() { return *session_; }
   const SessionState& state() const { return state_; }
 
+  // What the client hasn't let go of.
+  struct Counts {
+    size_t buffers = 0;  // of the host, on their way
+    size_t futures = 0;
+    size_t user_contexts = 0;
+    size_t arrays = 0;
+  };
+  Counts counts() const;
+
  private:
   std::unique_ptr<Session> session_;
   SessionState state_;

@@ -10,6 +10,7 @@
 #include "base/net/event_loop.h"
 #include "base/status_macros.h"
 #include "frontdoor/agent_server.h"
+#include "frontdoor/file_upload.h"
 #include "frontdoor/ifrt_service.h"
 #include "frontdoor/shared_port.h"
 #include "google/protobuf/stubs/logging.h"
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   if (options.port < 0 || options.port > 65535) {
     return absl::InvalidArgumentError(fmt::format("there is no port {}", options.port));
   }
+  if (!options.shared_upload_dir.empty()) RETURN_IF_ERROR(CheckUploadDirectory(options.shared_upload_dir));
   google::protobuf::SetLogHandler(&LogFromProtobuf);
   ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create("door"));
   auto impl = std::make_unique<Impl>(options, controller, std::move(loop));

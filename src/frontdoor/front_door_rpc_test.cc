@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -219,25 +220,27 @@ TEST(FrontDoorTest, PutAndReadInAnyOrder) {
   EXPECT_EQ(*client.Read(5, 6), "");
 }
 
-TEST(FrontDoorTest, NumbersSuccessfulAnswersWithoutGaps) {
+// What the client counts by: answers to requests that make arrays, in the order they are written.
+TEST(FrontDoorTest, NumbersAnswersWithoutGaps) {
   Door door;
   Client client(door);
   client.Init();
-  IfrtRequest good, bad;
-  good.mutable_init_request();
-  bad.mutable_is_array_deleted_request()->set_array_handle(99);
-  for (int i = 0; i < 50; ++i) {
-    client.Post(good);
+  IfrtRequest other, bad;
+  other.mutable_init_request();
+  bad.mutable_copy_arrays_request()->add_array_handles(99);
+  for (uint64_t i = 1; i <= 50; ++i) {
+    client.Post(TestClient::MakeArray(i, kVector, TestClient::Replicated({0})));
+    client.Post(other);
     client.Post(bad);
   }
-  int64_t expected = 1;  // Init was 0
-  for (int i = 0; i < 100; ++i) {
+  int64_t expected = 0;
+  for (int i = 0; i < 150; ++i) {
     const IfrtResponse response = client.Next();
-    if (TestClient::StatusOf(response).ok()) {
+    if (response.has_make_array_from_host_buffer_response()) {
       EXPECT_EQ(response.response_metadata().seq_num(), expected++);
     }
   }
-  EXPECT_EQ(expected, 51);
+  EXPECT_EQ(expected, 50);
 }
 
 TEST(FrontDoorTest, UploadErrors) {
@@ -476,6 +479,22 @@ TEST(FrontDoorTest, UploadsFromDisk) {
   ASSERT_EQ(symlink("/etc/passwd", (std::string(directory) + "/lt_3").c_str()), 0);
   EXPECT_EQ(from_disk(3, 16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   unlink((std::string(directory) + "/lt_3").c_str());
+  // A second name could lead to a file of somebody else's, too.
+  const std::string other_name = std::string(directory) + "/mine", linked = std::string(directory) + "/lt_4";
+  std::ofstream(other_name) << kBytes;
+  ASSERT_EQ(link(other_name.c_str(), linked.c_str()), 0);
+  EXPECT_EQ(from_disk(4, 16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(access(linked.c_str(), F_OK), 0);
+  unlink(linked.c_str());
+  unlink(other_name.c_str());
+  ASSERT_EQ(mkfifo(linked.c_str(), 0600), 0);
+  EXPECT_EQ(from_disk(4, 0).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  unlink(linked.c_str());
+  // The client's name for large handles.
+  const std::string wrapped = std::string(directory) + "/lt_-2147483641";
+  std::ofstream(wrapped) << kBytes;
+  EXPECT_TRUE(from_disk((uint64_t{1} << 31) + 7, 16).ok());
+  EXPECT_NE(access(wrapped.c_str(), F_OK), 0);
   rmdir(directory);
 
   Door without;

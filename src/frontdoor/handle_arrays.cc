@@ -71,7 +71,7 @@ absl::Status HandleAssembleArrayFromSingleDeviceArrays(SessionState& state, cons
     if (!request.has_dtype()) dtype.set_kind(xla::ifrt::DTypeProto::KIND_C128);
     ASSIGN_OR_RETURN(parsed.spec.shape, FromProto(dtype, request.shape()));
     ASSIGN_OR_RETURN(parsed.spec.sharding, FromProto(request.sharding(), parsed.spec.shape, state.devices));
-    RETURN_IF_ERROR(CheckMemoryKind(state, parsed.spec.sharding.memory_kind));
+    RETURN_IF_ERROR(CheckMemoryKind(state.session, parsed.spec.sharding.memory_kind));
     if (!request.has_dtype()) parsed.spec.shape.dtype = DType::kInvalid;
     ASSIGN_OR_RETURN(parsed.semantics, ParseSemantics(request.copy_semantics()));
     RETURN_IF_ERROR(CheckShardSemantics(request.single_device_shard_semantics()));
@@ -132,7 +132,7 @@ absl::Status HandleCopyArrays(SessionState& state, const RequestContext& context
     ASSIGN_OR_RETURN(parsed.devices,
                      ParseDevices(request.device_ids().data(), request.device_ids_size(), state.devices));
     if (request.has_memory_kind()) {
-      RETURN_IF_ERROR(CheckMemoryKind(state, request.memory_kind()));
+      RETURN_IF_ERROR(CheckMemoryKind(state.session, request.memory_kind()));
       parsed.memory_kind = request.memory_kind();
     }
     ASSIGN_OR_RETURN(parsed.semantics, ParseSemantics(request.copy_semantics()));
@@ -212,6 +212,7 @@ absl::Status HandleIsArrayDeleted(SessionState& state, const RequestContext& con
 
 absl::Status HandleDestructArray(SessionState& state, const RequestContext& context,
                                  const DestructArrayRequest& request, DestructArrayResponse* response) {
+  state.user_contexts->Destructed({request.array_handle().data(), static_cast<size_t>(request.array_handle_size())});
   return state.session.Destruct(ArrayIds(request.array_handle()));
 }
 

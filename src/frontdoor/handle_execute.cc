@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "frontdoor/request_parts.h"
+#include "wire/ifrt/message_version.h"
 #include "wire/ifrt/shape.h"
 
 namespace switchtower {
@@ -16,13 +17,17 @@ absl::Status CheckDevices(SessionState& state, const LoadedExecutableExecuteRequ
   if (request.device_ids().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto devices,
                    ParseDevices(request.device_ids().data(), request.device_ids_size(), state.devices));
-  ASSIGN_OR_RETURN(const auto own, state.session.ProgramDevices(request.loaded_executable_handle()));
+  const uint64_t executable = request.loaded_executable_handle();
+  ASSIGN_OR_RETURN(const auto own, state.plugin_programs.Contains(executable)
+                                       ? state.plugin_programs.Devices(executable)
+                                       : state.session.ProgramDevices(executable));
   if (devices == own) return absl::OkStatus();
   return absl::UnimplementedError("an executable can't be executed on other devices than it was compiled for");
 }
 
 absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& context,
                                      const LoadedExecutableExecuteRequest& request) {
+  RETURN_IF_ERROR(CheckMessageVersion(request.execute_options(), "execute options"));
   RETURN_IF_ERROR(CheckDevices(state, request));
   ExecuteRequest execute;
   execute.executable = request.loaded_executable_handle();
@@ -35,7 +40,7 @@ absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& 
   }
   execute.launch_id = request.execute_options().launch_id();
   execute.user_context = context.user_context;
-  execute.want_status = request.execute_options().fill_status();
+  execute.want_status = true;
   if (request.result_status_handle() != 0) RETURN_IF_ERROR(CheckClientHandle(request.result_status_handle()));
   return execute;
 }
@@ -66,17 +71,26 @@ absl::Status HandleLoadedExecutableExecute(SessionState& state, const RequestCon
     }
     return BindErrors(state, context, request.result_array_handle(), execute.status());
   }
-  Callback<absl::Status> on_status = [](absl::Status) {};
+  const bool want_status = request.execute_options().fill_status();
+  Callback<absl::Status> fill = [](absl::Status) {};
   uint64_t status_handle = 0;
-  if (execute->want_status) {
+  if (want_status) {
     status_handle = client_status != 0 ? client_status : state.session.NewHandle();
-    auto fill = statuses.Add(status_handle);
-    if (!fill.ok()) return BindErrors(state, context, request.result_array_handle(), fill.status());
-    on_status = *std::move(fill);
+    auto added = statuses.Add(status_handle);
+    if (!added.ok()) return BindErrors(state, context, request.result_array_handle(), added.status());
+    fill = *std::move(added);
   }
-  auto reply = state.session.Execute(*execute, std::move(on_status));
+  auto launch = state.user_contexts->BeginLaunch(context.context_ref);
+  auto ended = [user_contexts = state.user_contexts, launch, fill = std::move(fill)](absl::Status status) mutable {
+    user_contexts->EndLaunch(*launch, status);
+    fill(std::move(status));
+  };
+  auto reply = state.plugin_programs.Contains(execute->executable)
+                   ? state.plugin_programs.Execute(*execute, std::move(ended))
+                   : state.session.Execute(*execute, std::move(ended));
   if (!reply.ok()) {
-    if (execute->want_status) {
+    state.user_contexts->EndLaunch(*launch, reply.status());
+    if (want_status) {
       // The client asks for the end of what it named itself, even if it never began.
       statuses.Drop(status_handle);
       if (client_status != 0) {

@@ -73,7 +73,7 @@ absl::StatusOr<NewArray> ParseWhole(SessionState& state, const MakeArrayFromHost
   NewArray array;
   ASSIGN_OR_RETURN(array.spec.shape, FromProto(request.dtype(), request.shape()));
   ASSIGN_OR_RETURN(array.spec.sharding, FromProto(request.sharding(), array.spec.shape, state.devices));
-  RETURN_IF_ERROR(CheckMemoryKind(state, array.spec.sharding.memory_kind));
+  RETURN_IF_ERROR(CheckMemoryKind(state.session, array.spec.sharding.memory_kind));
   if (request.has_layout()) {
     ASSIGN_OR_RETURN(array.spec.layout, FromProto(request.layout(), array.spec.shape.rank()));
   }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "absl/strings/ascii.h"
 #include "frontdoor/handlers.h"
 #include "wire/ifrt/attributes.h"
 
@@ -27,10 +28,11 @@ void FillDevice(const SessionDescription& session, const VirtualDevice& device, 
   proto->set_local_hardware_id(device.ordinal_on_host);
   proto->set_device_kind(session.device_kind);
   if (protocol >= kProtocolDevicePlatformName) proto->set_platform_name(session.platform_name);
-  proto->set_debug_string(fmt::format("{}:{} (slice {}, task {})", session.platform_name, device.id.value,
-                                      device.slice_index, device.task_index));
-  proto->set_to_string(
-      fmt::format("{}Device(id={}, slice={})", session.platform_name, device.id.value, device.slice_index));
+  // str() and repr() in Python, as of a local device: "cpu:0", "CpuDevice(id=0)".
+  std::string name = session.platform_name;
+  proto->set_debug_string(fmt::format("{}:{}", name, device.id.value));
+  if (!name.empty()) name[0] = absl::ascii_toupper(name[0]);
+  proto->set_to_string(fmt::format("{}Device(id={})", name, device.id.value));
   FillAttributes(device, proto->mutable_attributes());
   // The client package attaches with it (proto/switchtower/client_agent.proto).
   SetAttribute("switchtower_agent", agent_token, proto->mutable_attributes());

@@ -17,7 +17,7 @@ absl::Status HandleGetDefaultLayout(SessionState& state, const RequestContext& c
   ASSIGN_OR_RETURN(const Shape shape, FromProto(request.dtype(), dims));
   const int32_t id = request.device_id();
   ASSIGN_OR_RETURN(const std::vector<DeviceId> devices, ParseDevices(&id, 1, state.devices));
-  RETURN_IF_ERROR(CheckMemoryKind(state, request.memory_kind()));
+  RETURN_IF_ERROR(CheckMemoryKind(state.session, request.memory_kind()));
   ASSIGN_OR_RETURN(const Layout layout, state.session.DefaultLayout(shape, devices[0], request.memory_kind()));
   // As text: the client aborts on anything else.
   response->set_serialized_pjrt_layout(layout.ToString());

@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "wire/ifrt/attributes.h"
+#include "wire/ifrt/message_version.h"
 #include "wire/ifrt/shape.h"
 #include "xla/python/pjrt_ifrt/xla_compiler.pb.h"
 
@@ -14,11 +15,6 @@ using namespace xla::ifrt::proxy;  // NOLINT: request and response messages only
 
 absl::Status CheckProgramType(const std::string& type) {
   if (type == "xla::ifrt::XlaProgram") return absl::OkStatus();
-  if (type == "xla::ifrt::PluginProgram") {
-    return absl::UnimplementedError(
-        "plug-in programs (checkpoint persistence, profiling, experimental reshard) aren't supported by this "
-        "server");
-  }
   if (type == "xla::ifrt::CustomCallProgram") {
     return absl::UnimplementedError("colocated Python isn't supported by this server");
   }
@@ -41,6 +37,7 @@ absl::StatusOr<std::string> ParseOptions(const CompileRequest& request) {
   if (!options.ParseFromString(request.compile_options().data())) {
     return absl::InvalidArgumentError("compile options don't parse");
   }
+  RETURN_IF_ERROR(CheckMessageVersion(options, "compile options"));
   if (options.outputs_bundle_slice_sizes_size() > 0) {
     return absl::UnimplementedError("bundled outputs aren't supported");
   }
@@ -92,10 +89,36 @@ void FillMemoryStats(const MemoryStats& memory, xla::CompiledMemoryStatsProto* p
   proto->set_peak_memory_in_bytes(memory.peak);
 }
 
+// The executable's end; an error if there is no such executable.
+absl::Status DestructExecutable(SessionState& state, uint64_t executable) {
+  if (!state.plugin_programs.Contains(executable)) return state.session.DestructExecutable(executable);
+  state.plugin_programs.Erase(executable);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IfrtResponse> CompilePluginProgram(SessionState& state, const CompileRequest& request, uint64_t ready) {
+  IfrtResponse response;
+  ASSIGN_OR_RETURN(const CompileReply reply, state.plugin_programs.Compile(request.program().data(), state.devices));
+  RETURN_IF_ERROR(state.futures->AddFilled(ready, absl::OkStatus()));
+  FillCompiled(reply, ready, response.mutable_compile_response());
+  return response;
+}
+
+// jax insists on one list with one entry for each output.
+void FillMemoryKinds(const std::vector<std::string>& kinds, LoadedExecutableMetadataResponse* response) {
+  auto* list = response->mutable_output_memory_kinds()->add_memory_kind_lists();
+  for (const std::string& kind : kinds) list->add_memory_kinds(kind);
+}
+
 }  // namespace
 
 void HandleCompile(SessionState& state, const RequestContext& context, CompileRequest& request,
                    const Replier& replier) {
+  if (request.program().type_name() == "xla::ifrt::PluginProgram") {
+    auto response = CompilePluginProgram(state, request, state.session.NewHandle());
+    replier.Done(response.status(), response.ok() ? *std::move(response) : IfrtResponse());
+    return;
+  }
   absl::Status status = CheckProgramType(request.program().type_name());
   absl::StatusOr<std::string> options = status.ok() ? ParseOptions(request) : status;
   // The client asks for this future whatever it is told; it is there before the executable is.
@@ -122,6 +145,10 @@ void HandleCompile(SessionState& state, const RequestContext& context, CompileRe
 absl::Status HandleLoadedExecutableMetadata(SessionState& state, const RequestContext& context,
                                             const LoadedExecutableMetadataRequest& request,
                                             LoadedExecutableMetadataResponse* response) {
+  if (state.plugin_programs.Contains(request.loaded_executable_handle())) {
+    FillMemoryKinds(state.plugin_programs.ResultMemoryKinds(request.loaded_executable_handle()), response);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(auto program, state.session.Program(request.loaded_executable_handle()));
   const ProgramInfo& info = program->info;
   if (SaysShardings(info)) {
@@ -131,13 +158,12 @@ absl::Status HandleLoadedExecutableMetadata(SessionState& state, const RequestCo
   auto* parameter_layouts = response->mutable_parameter_layouts_list();
   for (const ProgramValue& value : info.parameters) ToProto(value.layout, parameter_layouts->add_layouts());
   auto* output_layouts = response->mutable_output_layouts_list();
-  // jax insists on one list with one entry for each output.
-  auto* kinds = response->mutable_output_memory_kinds()->add_memory_kind_lists();
+  std::vector<std::string> kinds;
   for (const ProgramValue& value : info.results) {
     ToProto(value.layout, output_layouts->add_layouts());
-    kinds->add_memory_kinds(value.memory_kind.empty() ? state.session.description().memory_kinds[0]
-                                                      : value.memory_kind);
+    kinds.push_back(value.memory_kind.empty() ? state.session.description().memory_kinds[0] : value.memory_kind);
   }
+  FillMemoryKinds(kinds, response);
   auto* donated = response->mutable_donated_input_indices();
   for (int32_t index : info.donatable_parameters) donated->add_donated_input_indices(index);
   FillMemoryStats(info.memory, response->mutable_compiled_memory_stats());
@@ -166,7 +192,7 @@ absl::Status HandleLoadedExecutableDelete(SessionState& state, const RequestCont
                                           const LoadedExecutableDeleteRequest& request,
                                           LoadedExecutableDeleteResponse* response) {
   const uint64_t executable = request.loaded_executable_handle();
-  RETURN_IF_ERROR(state.session.DestructExecutable(executable));
+  RETURN_IF_ERROR(DestructExecutable(state, executable));
   state.deleted_executables.insert(executable);
   const uint64_t future = state.session.NewHandle();
   response->set_future_handle(future);
@@ -177,7 +203,9 @@ absl::Status HandleLoadedExecutableIsDeleted(SessionState& state, const RequestC
                                              const LoadedExecutableIsDeletedRequest& request,
                                              LoadedExecutableIsDeletedResponse* response) {
   const bool deleted = state.deleted_executables.contains(request.loaded_executable_handle());
-  if (!deleted) RETURN_IF_ERROR(state.session.Program(request.loaded_executable_handle()).status());
+  if (!deleted && !state.plugin_programs.Contains(request.loaded_executable_handle())) {
+    RETURN_IF_ERROR(state.session.Program(request.loaded_executable_handle()).status());
+  }
   response->set_is_deleted(deleted);
   return absl::OkStatus();
 }
@@ -186,7 +214,7 @@ absl::Status HandleLoadedExecutableDestruct(SessionState& state, const RequestCo
                                             const LoadedExecutableDestructRequest& request,
                                             LoadedExecutableDestructResponse* response) {
   if (state.deleted_executables.erase(request.loaded_executable_handle()) > 0) return absl::OkStatus();
-  return state.session.DestructExecutable(request.loaded_executable_handle());
+  return DestructExecutable(state, request.loaded_executable_handle());
 }
 
 }  // namespace switchtower

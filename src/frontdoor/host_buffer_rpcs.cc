@@ -176,10 +176,8 @@ grpc::ServerUnaryReactor* ReadHostBufferFromDisk(DoorContext& door, grpc::Callba
     reactor->Finish(ToGrpc(status));
     return reactor;
   }
-  door.files.Post(
-      [&door, reactor, buffers = *std::move(buffers), handle = metadata.handle(), size = metadata.buffer_size()] {
-        reactor->Finish(ToGrpc(UploadFromFile(door.shared_upload_dir, handle, size, *buffers)));
-      });
+  StartFileUpload(door.files, door.shared_upload_dir, metadata.handle(), metadata.buffer_size(), *std::move(buffers),
+                  [reactor](absl::Status status) { reactor->Finish(ToGrpc(status)); });
   return reactor;
 }
 

@@ -44,13 +44,14 @@ absl::StatusOr<std::unique_ptr<HostBufferStore::Upload>> HostBufferStore::BeginU
   {
     MutexLock lock(mutex_);
     RETURN_IF_ERROR(CheckOpen());
+    auto waiting = uploads_.find(handle);
+    if (flowing_.contains(handle) || (waiting != uploads_.end() && waiting->second->begun)) {
+      return absl::InvalidArgumentError(fmt::format("host buffer {} was uploaded before", handle));
+    }
     std::shared_ptr<Entry>& slot = uploads_[handle];
     if (slot == nullptr) {
       slot = std::make_shared<Entry>();
       slot->handle = handle;
-    }
-    if (slot->begun || flowing_.contains(handle)) {
-      return absl::InvalidArgumentError(fmt::format("host buffer {} was uploaded before", handle));
     }
     slot->begun = true;
     entry = slot;
@@ -66,7 +67,8 @@ absl::StatusOr<std::unique_ptr<HostBufferStore::Upload>> HostBufferStore::BeginU
 void HostBufferStore::Upload::Append(HostBuffer::Chunk chunk) {
   {
     MutexLock lock(store_.mutex_);
-    if (!entry_->taken) store_.AddWaiting(*entry_, static_cast<int64_t>(chunk->size()));
+    // After Close the chunk is dropped below.
+    if (!entry_->taken && store_.closed_.ok()) store_.AddWaiting(*entry_, static_cast<int64_t>(chunk->size()));
   }
   entry_->chunks->Append(std::move(chunk));
 }

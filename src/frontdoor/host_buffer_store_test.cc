@@ -149,6 +149,27 @@ TEST(HostBufferStoreTest, CloseEndsEveryWait) {
   EXPECT_FALSE(store.Put(4, {Chunk("x")}).ok());
 }
 
+TEST(HostBufferStoreTest, WhatComesAfterCloseIsNotHeld) {
+  HostBufferStore store(1 << 20);
+  auto upload = store.BeginUpload(1, 8);
+  ASSERT_TRUE(upload.ok());
+  store.Close(absl::CancelledError("session has ended"));
+  (*upload)->Append(std::make_shared<const std::string>("12345678"));
+  EXPECT_EQ(store.counts().waiting_bytes, 0);
+  EXPECT_FALSE((*upload)->Finish(absl::OkStatus()).ok());
+}
+
+TEST(HostBufferStoreTest, ARefusedUploadLeavesNothing) {
+  HostBufferStore store(1 << 20);
+  ASSERT_TRUE(store.Take(1, 8).ok());
+  auto upload = store.BeginUpload(1, 8);
+  ASSERT_TRUE(upload.ok());
+  EXPECT_FALSE(store.BeginUpload(1, 8).ok());  // the first one flows
+  EXPECT_EQ(store.counts().buffers, 1u);
+  EXPECT_FALSE((*upload)->Finish(absl::OkStatus()).ok());
+  EXPECT_EQ(store.counts().buffers, 0u);
+}
+
 TEST(HostBufferStoreTest, DiscardedBuffersGoNowhere) {
   HostBufferStore store(100);
   store.Discard(1);

@@ -182,7 +182,7 @@ TEST(ProgramRequestsTest, CostsTextAndEnd) {
 TEST(ProgramRequestsTest, WhatDoesNotCompileSaysWhy) {
   auto client = TestClient::Create();
   EXPECT_EQ(client->Run(CompileRequest("unknown")).code(), absl::StatusCode::kInvalidArgument);
-  for (const char* type : {"xla::ifrt::PluginProgram", "xla::ifrt::CustomCallProgram", "x"}) {
+  for (const char* type : {"xla::ifrt::CustomCallProgram", "x"}) {
     IfrtRequest request = CompileRequest("p");
     request.mutable_compile_request()->mutable_program()->set_type_name(type);
     EXPECT_EQ(client->Run(request).code(), absl::StatusCode::kUnimplemented);

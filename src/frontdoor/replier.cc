@@ -18,6 +18,11 @@ absl::Status AttachUserContext(absl::Status status, uint64_t user_context) {
 void Replier::Ok(IfrtResponse response) const {
   if (auto sink = sink_.lock()) {
     response.mutable_response_metadata()->set_op_id(context_.op_id);
+    if (context_.numbered) {
+      user_contexts_->Stamp(response.mutable_response_metadata());
+    } else {
+      response.mutable_response_metadata()->set_seq_num(UserContextTable::kUnnumbered);
+    }
     sink->Send(std::move(response));
   }
 }
@@ -26,7 +31,9 @@ void Replier::Fail(const absl::Status& status) const {
   if (auto sink = sink_.lock()) {
     IfrtResponse response;
     response.mutable_response_metadata()->set_op_id(context_.op_id);
-    ToProto(AttachUserContext(status, context_.user_context), response.mutable_response_metadata()->mutable_status());
+    const absl::Status full = AttachUserContext(status, context_.user_context);
+    user_contexts_->Remember(full);
+    ToProto(full, response.mutable_response_metadata()->mutable_status());
     sink->Send(std::move(response));
   }
 }

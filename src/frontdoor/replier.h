@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "frontdoor/user_context_table.h"
 #include "xla/python/ifrt_proxy/common/ifrt_service.pb.h"
 
 namespace switchtower {
@@ -27,6 +28,10 @@ class ReplySink {
 struct RequestContext {
   uint64_t op_id = 0;
   uint64_t user_context = 0;
+  // Keeps the user context for as long as somebody may name it because of this request.
+  UserContextTable::Ref context_ref = nullptr;
+  // The client lets go of the answer at once, so that it may carry a number (U-2).
+  bool numbered = false;
 };
 
 // `status` with the user context of the request, unless it names a guiltier one already.
@@ -34,7 +39,8 @@ absl::Status AttachUserContext(absl::Status status, uint64_t user_context);
 
 class Replier {
  public:
-  Replier(std::weak_ptr<ReplySink> sink, RequestContext context) : sink_(std::move(sink)), context_(context) {}
+  Replier(std::weak_ptr<ReplySink> sink, RequestContext context, std::shared_ptr<UserContextTable> user_contexts)
+      : sink_(std::move(sink)), context_(std::move(context)), user_contexts_(std::move(user_contexts)) {}
 
   // `response` has its oneof set, even if the message in it is empty: the client insists.
   void Ok(IfrtResponse response) const;
@@ -45,6 +51,7 @@ class Replier {
  private:
   std::weak_ptr<ReplySink> sink_;
   RequestContext context_;
+  std::shared_ptr<UserContextTable> user_contexts_;
 };
 
 }  // namespace switchtower

@@ -76,8 +76,8 @@ absl::StatusOr<CopySemantics> ParseSemantics(xla::ifrt::proto::ArrayCopySemantic
   }
 }
 
-absl::Status CheckMemoryKind(const SessionState& state, const std::string& memory_kind) {
-  const std::vector<std::string>& kinds = state.session.description().memory_kinds;
+absl::Status CheckMemoryKind(const Session& session, const std::string& memory_kind) {
+  const std::vector<std::string>& kinds = session.description().memory_kinds;
   if (memory_kind.empty() || std::find(kinds.begin(), kinds.end(), memory_kind) != kinds.end()) {
     return absl::OkStatus();
   }
@@ -85,7 +85,7 @@ absl::Status CheckMemoryKind(const SessionState& state, const std::string& memor
 }
 
 absl::StatusOr<ArraySpec> ToArraySpec(const SessionState& state, ParsedArraySpec parsed) {
-  RETURN_IF_ERROR(CheckMemoryKind(state, parsed.sharding.memory_kind));
+  RETURN_IF_ERROR(CheckMemoryKind(state.session, parsed.sharding.memory_kind));
   return ArraySpec{std::move(parsed.shape), std::move(parsed.sharding), std::move(parsed.layout)};
 }
 

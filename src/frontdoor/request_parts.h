@@ -38,7 +38,7 @@ absl::Status BindErrors(SessionState& state, const RequestContext& context, uint
 absl::StatusOr<CopySemantics> ParseSemantics(xla::ifrt::proto::ArrayCopySemantics proto);
 
 // Empty, or one of the devices' memory kinds.
-absl::Status CheckMemoryKind(const SessionState& state, const std::string& memory_kind);
+absl::Status CheckMemoryKind(const Session& session, const std::string& memory_kind);
 
 absl::StatusOr<ArraySpec> ToArraySpec(const SessionState& state, ParsedArraySpec parsed);
 absl::StatusOr<ArraySpec> ParseArraySpec(const SessionState& state, const xla::ifrt::ArraySpecProto& proto);

@@ -12,7 +12,9 @@
 #include "controller/api/session.h"
 #include "frontdoor/future_table.h"
 #include "frontdoor/host_buffer_store.h"
+#include "frontdoor/plugin_programs.h"
 #include "frontdoor/replier.h"
+#include "frontdoor/user_context_table.h"
 #include "wire/ifrt/sharding.h"
 #include "wire/ifrt/versions.h"
 
@@ -24,10 +26,12 @@ struct SessionState {
   const DeviceSet devices;
   const std::shared_ptr<HostBufferStore> buffers;
   const std::string agent_token;
+  const std::shared_ptr<UserContextTable> user_contexts = std::make_shared<UserContextTable>();
   // For CheckFuture: executables, deletions, and executions before protocol 21.
   const std::shared_ptr<FutureTable> futures = std::make_shared<FutureTable>();
   // For FetchExecuteResult.
   const std::shared_ptr<FutureTable> results = std::make_shared<FutureTable>();
+  PluginPrograms plugin_programs = PluginPrograms(session);
   // Deleted by request and not yet destructed.
   absl::flat_hash_set<uint64_t> deleted_executables = {};
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "frontdoor/grpc_status.h"
@@ -53,8 +54,12 @@ SessionStream::~SessionStream() {
 
 SessionStream* SessionStream::Create(DoorContext& door, grpc::CallbackServerContext* context) {
   // Deleted elsewhere: the last holder may be a task of the strand, which can't wait for itself.
-  std::shared_ptr<SessionStream> stream(
-      new SessionStream(door), [&door](SessionStream* stream) { door.reaper.Post([stream] { delete stream; }); });
+  std::shared_ptr<SessionStream> stream(new SessionStream(door), [&door](SessionStream* stream) {
+    door.reaper.Post([stream] {
+      delete stream;
+      TrimHeap();
+    });
+  });
   stream->self_ = stream;
   stream->Open(context);
   return stream.get();
@@ -140,7 +145,7 @@ void SessionStream::OnReadDone(bool ok) {
 void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
   if (!refusal_.ok()) {
     const RequestContext context{request.request_metadata().op_id(), request.request_metadata().user_context_id()};
-    Replier(weak_from_this(), context).Fail(refusal_);
+    Replier(weak_from_this(), context, std::make_shared<UserContextTable>()).Fail(refusal_);
     Leave(refusal_, ToGrpc(refusal_));
     return;
   }
@@ -165,8 +170,6 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
 void SessionStream::Send(IfrtResponse response) {
   MutexLock lock(mutex_);
   if (broken_ || finished_) return;
-  auto* metadata = response.mutable_response_metadata();
-  if (metadata->status().code() == tensorflow::error::OK) metadata->set_seq_num(next_seq_num_++);
   const bool later = NobodyWaits(response) && wrote_ && writes_.size() < kWritesLaterMax;
   writes_.push_back(std::move(response));
   if (writing_) return;
@@ -232,7 +235,9 @@ void SessionStream::Leave(absl::Status reason, grpc::Status status) {
 void SessionStream::CloseSession(const absl::Status& reason) {
   if (client_ == nullptr) return;
   const uint64_t id = client_->session().description().id.value;
-  LogInfo("session {} ends: {}", id, std::string(reason.message()));
+  const ClientSession::Counts left = client_->counts();
+  LogInfo("session {} ends: {}; its client left {} host buffers, {} futures, {} user contexts of {} arrays", id,
+          std::string(reason.message()), left.buffers, left.futures, left.user_contexts, left.arrays);
   client_->Close(reason);
   desk_->Close(reason);
   door_.agents.Remove(SessionId{id});

@@ -5,8 +5,7 @@
 // Lifetime: gRPC holds the stream until OnDone, tasks and callbacks hold it longer. It is destroyed on the
 //           reaper's thread, never on its own strand.
 // Errors:   a client that leaves (cancels) is the normal end.
-// Invariants: T-1 at most one read and one write under way; none begins after Finish. T-2 successful responses
-//             are numbered 0, 1, 2, ... in the order they are written.
+// Invariants: T-1 at most one read and one write under way; none begins after Finish.
 #pragma once
 
 #include <atomic>
@@ -96,7 +95,6 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   grpc::Alarm alarm_ GUARDED_BY(mutex_);
   bool alarm_set_ GUARDED_BY(mutex_) = false;
   bool broken_ GUARDED_BY(mutex_) = false;
-  int64_t next_seq_num_ GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> ending_ GUARDED_BY(mutex_);
   bool finished_ GUARDED_BY(mutex_) = false;
 

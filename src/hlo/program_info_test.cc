@@ -175,5 +175,24 @@ TEST(ProgramInfoTest, NamedShardingsAreWrittenOut) {
   EXPECT_EQ(AsTileSharding(sharding, 8)->type(), xla::OpSharding::REPLICATED);
 }
 
+TEST(ProgramInfoTest, UnreducedAxesAreGroupsThatCutNothing) {
+  xla::OpSharding sharding;
+  auto* named = sharding.mutable_named_sharding();
+  for (int64_t size : {2, 2, 2}) named->mutable_mesh()->add_axes()->set_size(size);
+  named->add_dim_shardings()->add_axes()->set_mesh_axis_index(2);
+  named->add_unreduced_axes()->set_mesh_axis_index(0);
+  EXPECT_EQ(*ShardCounts(sharding, 1, 8), (Dims{2}));
+  const xla::OpSharding tiles = *AsTileSharding(sharding, 8);
+  EXPECT_EQ(Dims(tiles.tile_assignment_dimensions().begin(), tiles.tile_assignment_dimensions().end()),
+            (Dims{2, 2, 2}));
+  ASSERT_EQ(tiles.last_tile_dims_size(), 2);
+  EXPECT_EQ(tiles.last_tile_dims(0), xla::OpSharding::UNREDUCED);
+  EXPECT_EQ(tiles.last_tile_dims(1), xla::OpSharding::REPLICATED);
+  EXPECT_FALSE(tiles.replicate_on_last_tile_dim());
+  // Half h of the array is held by the devices whose last coordinate is h, in groups by their first.
+  EXPECT_EQ(Dims(tiles.tile_assignment_devices().begin(), tiles.tile_assignment_devices().end()),
+            (Dims{0, 2, 4, 6, 1, 3, 5, 7}));
+}
+
 }  // namespace
 }  // namespace switchtower

@@ -1,6 +1,7 @@
 #include "hlo/shard_counts.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -13,17 +14,34 @@ absl::Status Bad(std::string what) {
   return absl::InvalidArgumentError(absl::StrCat("a sharding of the program is wrong: ", what));
 }
 
+using AxisRefs = google::protobuf::RepeatedPtrField<xla::AxisRefProto>;
+
+// The product of the axes' sizes; they join `axes`.
+absl::StatusOr<int64_t> TakeAxes(const xla::NamedShardingProto& named, const AxisRefs& refs, int num_partitions,
+                                 std::vector<xla::AxisRefProto>& axes) {
+  int64_t count = 1;
+  for (const auto& axis : refs) {
+    ASSIGN_OR_RETURN(const int64_t size, AxisRefSize(named.mesh(), axis));
+    if (size > num_partitions / count) return Bad("more tiles than partitions");
+    count *= size;
+    axes.push_back(axis);
+  }
+  return count;
+}
+
 absl::Status SetTiles(const xla::NamedShardingProto& named, int num_partitions, xla::OpSharding& tiles) {
   std::vector<xla::AxisRefProto> axes;
   for (const auto& dimension : named.dim_shardings()) {
-    int64_t count = 1;
-    for (const auto& axis : dimension.axes()) {
-      ASSIGN_OR_RETURN(const int64_t size, AxisRefSize(named.mesh(), axis));
-      if (size > num_partitions / count) return Bad("more tiles than partitions");
-      count *= size;
-      axes.push_back(axis);
-    }
+    ASSIGN_OR_RETURN(const int64_t count, TakeAxes(named, dimension.axes(), num_partitions, axes));
     tiles.add_tile_assignment_dimensions(count);
+  }
+  // Axes that cut no dimension, and yet the devices along them differ.
+  for (const auto& [refs, type] : {std::pair(&named.manual_axes(), xla::OpSharding::MANUAL),
+                                   std::pair(&named.unreduced_axes(), xla::OpSharding::UNREDUCED)}) {
+    ASSIGN_OR_RETURN(const int64_t count, TakeAxes(named, *refs, num_partitions, axes));
+    if (count == 1) continue;
+    tiles.add_tile_assignment_dimensions(count);
+    tiles.add_last_tile_dims(type);
   }
   ASSIGN_OR_RETURN(const MeshOrder order, OrderMesh(named.mesh(), axes, NamedAxes::kFirst, num_partitions));
   if (order.named_size == 1) {
@@ -35,7 +53,12 @@ absl::Status SetTiles(const xla::NamedShardingProto& named, int num_partitions, 
   const int64_t replicas = static_cast<int64_t>(order.devices.size()) / order.named_size;
   if (replicas > 1) {
     tiles.add_tile_assignment_dimensions(replicas);
-    tiles.set_replicate_on_last_tile_dim(true);
+    // Beside other groups, replication is one of them.
+    if (tiles.last_tile_dims_size() > 0) {
+      tiles.add_last_tile_dims(xla::OpSharding::REPLICATED);
+    } else {
+      tiles.set_replicate_on_last_tile_dim(true);
+    }
   }
   tiles.mutable_tile_assignment_devices()->Add(order.devices.begin(), order.devices.end());
   return absl::OkStatus();
@@ -46,9 +69,6 @@ absl::Status SetTiles(const xla::NamedShardingProto& named, int num_partitions, 
 absl::StatusOr<xla::OpSharding> AsTileSharding(const xla::OpSharding& sharding, int num_partitions) {
   if (!sharding.has_named_sharding()) return sharding;
   const xla::NamedShardingProto& named = sharding.named_sharding();
-  if (named.manual_axes_size() > 0 || named.unreduced_axes_size() > 0) {
-    return absl::UnimplementedError("a parameter or result with manual or unreduced axes");
-  }
   xla::OpSharding tiles;
   RETURN_IF_ERROR(SetTiles(named, num_partitions, tiles));
   return tiles;

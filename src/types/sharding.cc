@@ -27,7 +27,8 @@ absl::StatusOr<Box> TileBox(const Sharding& sharding, const Shape& shape, int po
   }
   Box box;
   for (int d = 0; d < shape.rank(); ++d) {
-    const int64_t block = (shape.dims[d] + sharding.tile_dims[d] - 1) / sharding.tile_dims[d];
+    // Rounded up; the sum of the usual way may not fit.
+    const int64_t block = shape.dims[d] / sharding.tile_dims[d] + (shape.dims[d] % sharding.tile_dims[d] != 0 ? 1 : 0);
     const int64_t start = std::min(shape.dims[d], block * coordinates[d]);
     box.start.push_back(start);
     box.size.push_back(std::min(block, shape.dims[d] - start));

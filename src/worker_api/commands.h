@@ -90,7 +90,7 @@ struct PutArray {
   Layout layout;                                     // of the buffer to be made
   std::string memory_kind;                           // empty: default
   StreamId stream;
-  uint64_t stream_bytes = 0;  // what will arrive in all
+  uint64_t stream_bytes = 0;  // what will arrive in all; of strings it isn't known
 };
 
 // A piece of a stream, in order. The first chunk may come before or after the commands that use the stream.

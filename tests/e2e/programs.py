@@ -13,6 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 PROGRAMS = {}
@@ -654,6 +655,61 @@ def exported():
     function = jax.jit(lambda x: jnp.cumsum(x) + jnp.sin(x), in_shardings=sharding, out_shardings=sharding)
     x = jax.device_put(data(16), sharding)
     return jax.jit(jax.export.export(function)(x).call, out_shardings=sharding)(x)
+
+
+# ---- what XLA asks its client while it partitions
+
+
+def cut(*spec, shape=(4, 2)):
+    return put(data(8, 6, 6), mesh(shape, ("x", "y")), P(*spec))
+
+
+@program
+def batches_of_matrices():
+    factor = jax.jit(lambda a: jnp.linalg.cholesky(a @ a.swapaxes(1, 2) + 6 * jnp.eye(6)))
+    return [factor(cut("x")), factor(cut(("x", "y"))), factor(cut(None, "y")), jax.jit(jnp.linalg.inv)(cut("y"))]
+
+
+@program
+def inspected_shardings():
+    heard = []
+
+    def function(a):
+        jax.debug.inspect_array_sharding(a, callback=lambda sharding: heard.append(sharding.shard_shape(a.shape)))
+        b = jnp.sin(a).sum(axis=2)
+        jax.debug.inspect_array_sharding(b, callback=lambda sharding: heard.append((*sharding.shard_shape(b.shape), 0)))
+        return b
+
+    return [jax.jit(function)(cut("x", "y")), np.array(heard)]
+
+
+@program
+def own_partitioning_rules():
+    @custom_partitioning
+    def weighted(a, b):
+        return a * b.sum(axis=(1, 2), keepdims=True)
+
+    def partition(mesh, arguments, result):
+        rows = NamedSharding(mesh, P(arguments[0].sharding.spec[0]))
+        return mesh, lambda a, b: a * b.sum(axis=(1, 2), keepdims=True), rows, (rows, rows)
+
+    weighted.def_partition(partition, sharding_rule="i j k, i l m -> i j k")
+    return jax.jit(lambda a, b: weighted(a + 1, b))(cut("x", "y"), cut("x"))
+
+
+@program
+def partitioned_callbacks():
+    seen = []
+    jax.jit(lambda a: jax.debug.callback(lambda a: seen.append((a.shape, float(a.sum()))), a, partitioned=True))(cut("x", "y"))
+    jax.effects_barrier()
+    return [np.array([[*shape, total] for shape, total in sorted(seen)])]
+
+
+@program
+def strings():
+    text = np.array([["a", "bcd"], ["", "h\u00f6her"]], dtype=np.dtypes.StringDType())
+    arrays = [jax.device_put(text, devices()[3]), put(text, mesh((2,)), P("x"))]  # replicated ones can't be read on plain CPU
+    return [jax.device_get(array).astype("U8") for array in arrays]
 
 
 def run(names=None):

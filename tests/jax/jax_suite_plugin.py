@@ -5,11 +5,14 @@
 Parts: a test is in "public" or "hidden" by a hash of its file and of the first words of its name, so the parts are the same on every
 machine and all variants of a test (parametrised, numbered, suffixed) are in one of them. We develop against "public" only.
 
+--sample N keeps at most N tests of each file, spread by a hash of their ids; the same ones wherever the same tests are collected.
+
 FILE gets one line a test, "outcome id", outcome being passed, failed or skipped. A test that takes its process with it is a failure.
 
 The backend is made before the first test: a plug-in may set jax's options, and jax's tests insist that nobody does while they run.
 """
 
+import collections
 import hashlib
 import re
 
@@ -27,8 +30,21 @@ def part_of(test_id: str) -> str:
     return ("public", "hidden")[digest[-1] % 2]
 
 
+def sampled(items, count: int):
+    """At most `count` of each file's items, in their order."""
+    by_file = collections.defaultdict(list)
+    for item in items:
+        by_file[item.path].append(item)
+    chosen = set()
+    for of_file in by_file.values():
+        of_file.sort(key=lambda item: hashlib.sha1(f"sample{item.nodeid}".encode()).digest())
+        chosen.update(map(id, of_file[:count]))
+    return [item for item in items if id(item) in chosen]
+
+
 def pytest_addoption(parser):
     parser.addoption("--part", choices=["public", "hidden", "all"], default="all")
+    parser.addoption("--sample", type=int, help="at most so many tests of each file")
     parser.addoption("--only", help="a file of test ids to run, one a line")
     parser.addoption("--outcomes", help="a file to which outcomes are appended")
 
@@ -40,6 +56,8 @@ def pytest_collection_modifyitems(config, items):
         with open(only) as file:
             wanted = set(file.read().split("\n"))
         keep = [item for item in keep if item.nodeid in wanted]
+    if config.getoption("--sample"):
+        keep = sampled(keep, config.getoption("--sample"))
     kept = set(map(id, keep))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = keep

@@ -207,12 +207,13 @@ void EventLoop::Run() {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms);
     if (asleep) mailbox.StayAwake();
     for (int i = 0; i < count; ++i) {
-      if (events[i].data.u64 == kWakeId) {
+      const uint64_t id = events[i].data.u64;  // a copy: the struct is packed, so this may lie anywhere
+      if (id == kWakeId) {
         mailbox.DrainWake();
         continue;
       }
       // A handler before this one may have removed it.
-      auto it = handlers_.find(events[i].data.u64);
+      auto it = handlers_.find(id);
       if (it != handlers_.end()) it->second->OnReady(events[i].events);
     }
     RunTasks();

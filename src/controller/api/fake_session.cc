@@ -296,6 +296,11 @@ void FakeSession::Read(ArrayId id, std::optional<std::vector<int64_t>> byte_stri
   });
 }
 
+absl::StatusOr<ArraySpec> FakeSession::Spec(ArrayId array) {
+  ASSIGN_OR_RETURN(FakeArray * found, Find(array));
+  return found->spec;
+}
+
 absl::StatusOr<bool> FakeSession::IsDeleted(ArrayId array) {
   auto it = arrays_.find(array);
   if (it == arrays_.end()) return absl::InvalidArgumentError(fmt::format("there is no array {}", array.value));

@@ -61,6 +61,7 @@ class FakeSession final : public Session {
   void WhenReady(absl::Span<const ArrayId> arrays, Callback<absl::Status> done) override;
   void Read(ArrayId array, std::optional<std::vector<int64_t>> byte_strides,
             Callback<absl::StatusOr<std::vector<HostBuffer::Chunk>>> done) override;
+  absl::StatusOr<ArraySpec> Spec(ArrayId array) override;
   absl::StatusOr<bool> IsDeleted(ArrayId array) override;
   absl::Status Delete(absl::Span<const ArrayId> arrays) override;
   absl::Status Destruct(absl::Span<const ArrayId> arrays) override;

@@ -186,6 +186,8 @@ class Session {
   // StringArrayContents, as they were put.
   virtual void Read(ArrayId array, std::optional<std::vector<int64_t>> byte_strides,
                     Callback<absl::StatusOr<std::vector<HostBuffer::Chunk>>> done) = 0;
+  // What an array is, if it is one and not an error.
+  virtual absl::StatusOr<ArraySpec> Spec(ArrayId array) = 0;
   virtual absl::StatusOr<bool> IsDeleted(ArrayId array) = 0;
   // Delete frees the buffers, the id stays known as deleted; Destruct forgets the id too.
   virtual absl::Status Delete(absl::Span<const ArrayId> arrays) = 0;

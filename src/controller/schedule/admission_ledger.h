@@ -6,7 +6,8 @@
 //
 // Place:    controller/schedule; knows no commands. Off (limit 0) it does nothing and costs nothing.
 // Threads:  the home strand.
-// Errors:   RESOURCE_EXHAUSTED saying what was asked, what is free and who holds the rest.
+// Errors:   RESOURCE_EXHAUSTED saying what was asked, what is free and who holds the rest; of other sessions no more
+//           than their sum (I-7).
 // Invariants: M-1 on no device do charges exceed the limit.
 #pragma once
 
@@ -19,7 +20,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "controller/api/memory_report.h"
 #include "controller/cluster/place.h"
 #include "types/ids.h"
 
@@ -43,14 +46,27 @@ class AdmissionLedger {
   // `donated` are arrays whose memory the operation takes over, where no other array shares it.
   Verdict Ask(SessionId session, const std::vector<Need>& needs, const std::vector<ArrayId>& donated,
               bool anything_in_flight) const;
-  // The sentence for kNever.
+  // For kNever: a sentence, and the list of who holds the device where most is missing.
+  struct Names {
+    std::function<std::string(const Place&)> place;
+    std::function<bool(LaunchId)> is_running;
+  };
   absl::Status Explain(SessionId session, const std::string& what, const std::vector<Need>& needs,
-                       const std::function<std::string(const Place&)>& name_place) const;
+                       const Names& names) const;
+
+  // What memory is held for. Shared by the charges of an operation.
+  struct Purpose {
+    SessionId session;
+    uint64_t user_context = 0;
+    std::string creator;  // "result of jit_step"
+    LaunchId launch;      // that fills the memory; none: the host
+  };
+  using PurposePtr = std::shared_ptr<const Purpose>;
 
   // Charges of one operation that end with the returned token (temporaries of a launch).
   using Token = std::shared_ptr<void>;
-  Token ChargeWhile(SessionId session, const std::vector<Need>& needs);
-  void ChargeArray(ArrayKey array, const std::vector<Need>& needs);
+  Token ChargeWhile(const PurposePtr& purpose, const std::vector<Need>& needs);
+  void ChargeArray(ArrayKey array, const PurposePtr& purpose, const std::vector<Need>& needs);
   // `to` at `place` shares the charge of `from` there.
   void Bind(ArrayKey from, ArrayKey to, const Place& place);
   // The array's memory goes over to a launch that was just admitted.
@@ -68,12 +84,12 @@ class AdmissionLedger {
  private:
   struct Charge;
   using ChargePtr = std::shared_ptr<Charge>;
-  ChargePtr Make(SessionId session, const Need& need);
-  int64_t Held(SessionId session, const Place& place) const;
+  ChargePtr Make(const PurposePtr& purpose, const Need& need);
+  MemoryReport Report(SessionId session, const Place& place, const Names& names) const;
 
   struct DeviceUse {
     int64_t total = 0;
-    absl::flat_hash_map<SessionId, int64_t> by_session;
+    absl::flat_hash_set<const Charge*> charges;
   };
   struct Deferred {
     LaunchId after;

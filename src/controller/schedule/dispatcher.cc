@@ -64,6 +64,19 @@ bool Dispatcher::Send(Op op) {
   return std::visit(Visitor{*this, op}, op.body);
 }
 
+AdmissionLedger::PurposePtr Dispatcher::PurposeOf(const Op& op, std::string creator, LaunchId launch) {
+  return std::make_shared<const AdmissionLedger::Purpose>(
+      AdmissionLedger::Purpose{op.session, op.user_context, std::move(creator), launch});
+}
+
+void Dispatcher::ChargeArrays(const Op& op, std::string creator, LaunchId launch) {
+  const AdmissionLedger::PurposePtr purpose = PurposeOf(op, std::move(creator), launch);
+  const MemoryNeeds needs = NeedsOf(op);
+  for (const auto& [array, bytes] : needs.arrays) {
+    admission_.ChargeArray(ArrayKey{op.session, array}, purpose, bytes);
+  }
+}
+
 bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
   const PlacedProgram& program = *body.program;
   const GangPtr gang = gangs_.For(program.devices);
@@ -74,14 +87,14 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
     }
   }
   LaunchRecord record;
-  if (admission_.enabled()) {
-    for (uint32_t index : body.donated) admission_.Donate(ArrayKey{op.session, body.arguments[index]});
-    const MemoryNeeds needs = NeedsOf(op);
-    for (const auto& [array, bytes] : needs.arrays) admission_.ChargeArray(ArrayKey{op.session, array}, bytes);
-    record.temporaries = admission_.ChargeWhile(op.session, needs.temporaries);
-  }
   Launch launch;
   launch.id = NextId();
+  if (admission_.enabled()) {
+    for (uint32_t index : body.donated) admission_.Donate(ArrayKey{op.session, body.arguments[index]});
+    ChargeArrays(op, "result of " + program.program->info.name, launch.id);
+    record.temporaries = admission_.ChargeWhile(
+        PurposeOf(op, "temporaries of " + program.program->info.name, launch.id), NeedsOf(op).temporaries);
+  }
   launch.session = op.session;
   launch.program = program.program->id;
   launch.gang = gang->id;
@@ -105,10 +118,7 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
 void Dispatcher::SendPut(Op& op, PutOp& body) {
   ++totals_.puts;
   const ArrayKey key{op.session, body.array};
-  if (admission_.enabled()) {
-    const MemoryNeeds needs = NeedsOf(op);
-    for (const auto& [array, bytes] : needs.arrays) admission_.ChargeArray(key, bytes);
-  }
+  if (admission_.enabled()) ChargeArrays(op, "array from the host", {});
   for (PutOp::Shard& shard : body.shards) {
     const StreamId stream{++last_stream_};
     PutArray put;
@@ -143,10 +153,7 @@ void Dispatcher::SendBind(Op& op, BindOp& body) {
 
 void Dispatcher::SendTransfer(Op& op, TransferOp& body) {
   ++totals_.transfers;
-  if (admission_.enabled()) {
-    const MemoryNeeds needs = NeedsOf(op);
-    for (const auto& [array, bytes] : needs.arrays) admission_.ChargeArray({op.session, array}, bytes);
-  }
+  if (admission_.enabled()) ChargeArrays(op, "copy of another array", {});
   TransferArray transfer;
   transfer.id = NextId();
   transfer.session = op.session;

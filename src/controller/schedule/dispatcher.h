@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "controller/cluster/cluster_view.h"
@@ -64,6 +65,8 @@ class Dispatcher {
   void SendRetain(RetainOp& retain);
   void PutErrors(SessionId session, ArrayId array, const std::vector<Place>& places, const absl::Status& error);
   LaunchId NextId();
+  static AdmissionLedger::PurposePtr PurposeOf(const Op& op, std::string creator, LaunchId launch);
+  void ChargeArrays(const Op& op, std::string creator, LaunchId launch);
   std::vector<PhysicalDevice> Where(const std::vector<Place>& places) const;
 
   ClusterView& view_;

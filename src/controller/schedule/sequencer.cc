@@ -84,9 +84,12 @@ Sequencer::Outcome Sequencer::TrySend(SessionState& session, Op& op) {
       case AdmissionLedger::Verdict::kWait:
         return Outcome::kWaitsForMemory;
       case AdmissionLedger::Verdict::kNever:
-        absl::Status error = admission_.Explain(op.session, Describe(op), needs, [&](const Place& place) {
+        AdmissionLedger::Names names;
+        names.place = [&](const Place& place) {
           return fmt::format("{} device {}", view_.SeatName(place.seat), place.ordinal);
-        });
+        };
+        names.is_running = [&](LaunchId id) { return in_flight_.Find(id) != nullptr; };
+        absl::Status error = admission_.Explain(op.session, Describe(op), needs, names);
         FailOp(session, std::move(op), error);
         return Outcome::kGone;
     }

@@ -1,4 +1,6 @@
 // Lost workers, workers that aren't there yet, and short memory.
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -229,6 +231,21 @@ TEST_F(MemoryTest, WhatCanNeverFitSaysWhoHoldsWhat) {
   Settle();
   EXPECT_THAT(Message(error.error), HasSubstr("launch of huge needs 256 bytes on slice s0 host 0 device 0"));
   EXPECT_EQ(session->launches_in_flight(), 0u);
+}
+
+// The sum with what is held doesn't fit an int64.
+TEST_F(MemoryTest, TheLargestArrayIsRefusedToo) {
+  Start();
+  ASSERT_TRUE(Execute(make, {}, {1}).ok());
+  ArraySpec spec = ReplicatedSpec({std::numeric_limits<int64_t>::max()}, {0, 1});
+  spec.shape.dtype = DType::kS8;
+  ASSERT_TRUE(
+      session->MakeArray(ArrayId{2}, spec, {{{0, 1}, std::make_shared<FullBuffer>(std::vector<std::string>{}), {}}}, 0)
+          .ok());
+  const PutError error = workers[0]->Await<PutError>();
+  EXPECT_THAT(Message(error.error),
+              HasSubstr("array 2 from the host needs 9223372036854775807 bytes on slice s0 host 0 "
+                        "device 0, which has 58 of 100 bytes free"));
 }
 
 TEST_F(MemoryTest, WhatFitsLaterWaitsInOrder) {

@@ -30,8 +30,9 @@ SessionImpl::~SessionImpl() { Close(absl::CancelledError("the session ended")); 
 void SessionImpl::Close(absl::Status reason) {
   if (closed_) return;
   closed_ = true;
-  LogInfo("session {:016x} ends: {}", context_.id.value,
-          reason.ok() ? "closed by the client" : std::string(reason.message()));
+  LogInfo("session {:016x} ends: {}; it had {} arrays, {} programs", context_.id.value,
+          reason.ok() ? "closed by the client" : std::string(reason.message()), context_.arrays.size(),
+          context_.programs.size());
   if (reason.ok()) reason = absl::CancelledError("the session ended");
   context_.arrays.Clear();
   context_.programs.Clear();
@@ -117,6 +118,11 @@ void SessionImpl::WhenReady(absl::Span<const ArrayId> arrays, Callback<absl::Sta
 void SessionImpl::Read(ArrayId array, std::optional<std::vector<int64_t>> byte_strides,
                        Callback<absl::StatusOr<std::vector<HostBuffer::Chunk>>> done) {
   ReadArray(context_, array, std::move(byte_strides), std::move(done));
+}
+
+absl::StatusOr<ArraySpec> SessionImpl::Spec(ArrayId array) {
+  ASSIGN_OR_RETURN(LogicalArray * live, context_.arrays.Live(array));
+  return live->info->spec;
 }
 
 absl::StatusOr<bool> SessionImpl::IsDeleted(ArrayId array) { return IsArrayDeleted(context_, array); }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "wire/ifrt/message_version.h"
 
 namespace switchtower {
 namespace {
@@ -69,10 +70,7 @@ absl::Status AppendMoves(const Mapping& mapping, std::vector<std::vector<bool>>*
 }  // namespace
 
 absl::StatusOr<RemapPlan> FromProto(const xla::ifrt::RemapPlanProto& proto, const DeviceSet& known) {
-  if (proto.version_number() != 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("remap plan is of version {}, this server knows 0", proto.version_number()));
-  }
+  RETURN_IF_ERROR(CheckMessageVersion(proto, "remap plan"));
   RemapPlan plan;
   for (const auto& spec : proto.input_specs()) {
     ASSIGN_OR_RETURN(plan.inputs.emplace_back(), FromProto(spec, known));

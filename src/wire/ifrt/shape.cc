@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "wire/ifrt/message_version.h"
 #include "xla/python/ifrt/layout_serdes.pb.h"
 #include "xla/python/pjrt_ifrt/pjrt_layout_serdes.pb.h"
 
@@ -36,6 +37,7 @@ absl::Status TiledLayoutError() {
 }  // namespace
 
 absl::StatusOr<DType> FromProto(const xla::ifrt::DTypeProto& proto) {
+  RETURN_IF_ERROR(CheckMessageVersion(proto, "element type"));
   const DType dtype = static_cast<DType>(proto.kind());
   if (IsKnown(dtype)) return dtype;
   if (proto.kind() == xla::ifrt::DTypeProto::KIND_F6E2M3FN || proto.kind() == xla::ifrt::DTypeProto::KIND_F6E3M2FN) {
@@ -49,6 +51,7 @@ void ToProto(DType dtype, xla::ifrt::DTypeProto* proto) {
 }
 
 absl::StatusOr<Shape> FromProto(const xla::ifrt::DTypeProto& dtype, const xla::ifrt::ShapeProto& shape) {
+  RETURN_IF_ERROR(CheckMessageVersion(shape, "shape"));
   Shape result;
   ASSIGN_OR_RETURN(result.dtype, FromProto(dtype));
   result.dims.assign(shape.dims().begin(), shape.dims().end());
@@ -67,12 +70,14 @@ absl::StatusOr<Layout> FromProto(const xla::ifrt::LayoutProto& proto, int rank) 
   if (type == "xla::ifrt::PjRtLayout") {
     xla::ifrt::PjRtLayoutProto parsed;
     if (!parsed.ParseFromString(data)) return absl::InvalidArgumentError("layout doesn't parse");
+    RETURN_IF_ERROR(CheckMessageVersion(parsed, "layout"));
     if (parsed.xla_layout().tiles_size() > 0) return TiledLayoutError();
     layout.minor_to_major.assign(parsed.xla_layout().minor_to_major().begin(),
                                  parsed.xla_layout().minor_to_major().end());
   } else if (type == "xla::ifrt::CompactLayout") {
     xla::ifrt::CompactLayoutProto parsed;
     if (!parsed.ParseFromString(data)) return absl::InvalidArgumentError("layout doesn't parse");
+    RETURN_IF_ERROR(CheckMessageVersion(parsed, "layout"));
     layout.minor_to_major.assign(parsed.major_to_minor().rbegin(), parsed.major_to_minor().rend());
   } else {
     return absl::UnimplementedError(fmt::format("layouts of type \"{}\" aren't supported", type));

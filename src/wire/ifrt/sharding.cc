@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "wire/ifrt/message_version.h"
 #include "wire/ifrt/op_sharding.h"
 #include "wire/ifrt/shape.h"
 #include "xla/python/ifrt/sharding_serdes.pb.h"
@@ -23,14 +24,12 @@ template <typename Proto>
 absl::StatusOr<Proto> Parse(const std::string& data) {
   Proto proto;
   if (!proto.ParseFromString(data)) return absl::InvalidArgumentError("sharding doesn't parse");
-  if (proto.version_number() != 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("sharding is of version {}, this server knows 0", proto.version_number()));
-  }
+  RETURN_IF_ERROR(CheckMessageVersion(proto, "sharding"));
   return proto;
 }
 
 absl::StatusOr<std::vector<DeviceId>> Devices(const xla::ifrt::DeviceListProto& proto, const DeviceSet& known) {
+  RETURN_IF_ERROR(CheckMessageVersion(proto, "device list"));
   return ParseDevices(proto.device_ids().data(), proto.device_ids_size(), known);
 }
 
@@ -44,6 +43,7 @@ absl::StatusOr<Sharding> OnDevices(const Proto& proto, Sharding::Kind kind, cons
 }
 
 absl::Status CheckWhole(const xla::ifrt::ShapeProto& proto, const Shape& shape) {
+  RETURN_IF_ERROR(CheckMessageVersion(proto, "shape"));
   if (std::equal(proto.dims().begin(), proto.dims().end(), shape.dims.begin(), shape.dims.end())) {
     return absl::OkStatus();
   }
@@ -58,6 +58,7 @@ absl::StatusOr<Sharding> FromConcrete(const xla::ifrt::ConcreteShardingProto& pr
   RETURN_IF_ERROR(CheckWhole(proto.shape(), shape));
   ASSIGN_OR_RETURN(Sharding sharding, OnDevices(proto, Sharding::Kind::kConcrete, known));
   for (const auto& shard : proto.shard_shapes()) {
+    RETURN_IF_ERROR(CheckMessageVersion(shard, "shape"));
     sharding.shard_shapes.emplace_back(shard.dims().begin(), shard.dims().end());
   }
   return sharding;
@@ -70,6 +71,7 @@ absl::StatusOr<Sharding> FromConcreteEven(const xla::ifrt::ConcreteEvenShardingP
     RETURN_IF_ERROR(CheckWhole(proto.shard_shape(), shape));
     return OnDevices(proto, Sharding::Kind::kReplicated, known);
   }
+  RETURN_IF_ERROR(CheckMessageVersion(proto.shard_shape(), "shape"));
   ASSIGN_OR_RETURN(Sharding sharding, OnDevices(proto, Sharding::Kind::kConcrete, known));
   const std::vector<int64_t> shard(proto.shard_shape().dims().begin(), proto.shard_shape().dims().end());
   sharding.shard_shapes.assign(sharding.devices.size(), shard);

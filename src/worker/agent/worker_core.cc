@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 
 namespace switchtower {
@@ -49,6 +50,7 @@ Worker::Core::Core(Parts parts, std::shared_ptr<IntakeQueue> intake, std::shared
     : parts_(parts),
       intake_(intake),
       resume_(std::move(resume)),
+      loaders_(loaders),
       host_calls_(
           [this, intake](WorkerEvent event) {
             intake->Post([this, event = std::move(event)]() mutable { Emit(std::move(event)); });
@@ -184,6 +186,7 @@ void Worker::Core::Do(EndSession command) {
   transfers_.CancelSession(command.session, cause);
   puts_.EndSession(command.session, cause);
   store_.EraseSession(command.session);
+  session_ended_ = true;
 }
 
 void Worker::Core::Do(AskMemory command) {
@@ -217,6 +220,8 @@ WorkerStats Worker::Core::Stats() const {
 }
 
 void Worker::Core::CheckLeftovers() {
+  // By now its buffers are gone, too. Aside: nobody's commands wait for it.
+  if (std::exchange(session_ended_, false)) loaders_.Post(&TrimHeap);
   if (parts_.on_stuck == nullptr) return;
   if (const absl::Status status = launches_.CheckLeftovers(); !status.ok()) parts_.on_stuck(status);
 }

@@ -62,6 +62,7 @@ class Worker::Core {
   const std::shared_ptr<IntakeQueue> intake_;
   const std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();
   const std::shared_ptr<WorkQueue> resume_;
+  WorkQueue& loaders_;
   HostCallTable host_calls_;
   BufferStore store_;
   ProgramTable programs_;
@@ -73,6 +74,7 @@ class Worker::Core {
   std::shared_ptr<ControllerPort> port_;  // null: no controller
   uint64_t attachment_ = 0;
   bool closed_ = false;
+  bool session_ended_ = false;  // since the last CheckLeftovers
   absl::flat_hash_set<WorkerId> peers_;
   WorkerStats published_;
 };

@@ -1,0 +1,65 @@
+"""Collectives that jax starts and ends apart, made into whole ones.
+
+The wheel can't serialise stablehlo.async_start for any server: what it may send is older than these operations. Between start
+and end a program has only what doesn't depend on the collective, so a whole collective in the place of the start computes the
+same; what overlaps is the server's to decide.
+"""
+
+import functools
+
+from jax._src import compiler
+from jax._src.lib.mlir import ir
+
+_START, _DONE = "stablehlo.async_start", "stablehlo.async_done"
+
+
+def install(is_ours) -> None:
+    """`is_ours` tells the clients that this is for."""
+    compile_and_load = compiler.backend_compile_and_load
+
+    @functools.wraps(compile_and_load)
+    def backend_compile_and_load(backend, module, *args, **kwargs):
+        return compile_and_load(backend, with_whole_collectives(module) if is_ours(backend) else module, *args, **kwargs)
+
+    compiler.backend_compile_and_load = backend_compile_and_load
+
+
+def with_whole_collectives(module: ir.Module) -> ir.Module:
+    """The module itself, or a copy without starts."""
+    with module.context, ir.Location.unknown():
+        if not _starts(module):
+            return module
+        copy = ir.Module.parse(module.operation.get_asm(binary=True))
+        for start in _starts(copy):
+            _make_whole(start)
+        return copy
+
+
+def _starts(module: ir.Module) -> list[ir.Operation]:
+    found = []
+
+    def visit(operation):
+        if operation.name == _START:
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _make_whole(start: ir.Operation) -> None:
+    block = start.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, list(start.operands)):
+        argument.replace_all_uses_with(operand)
+    *body, end = [each.operation for each in block.operations]
+    results = list(end.operands)
+    for operation in body:
+        operation.move_before(start)
+    for use in list(start.results[0].uses):
+        done = use.owner.operation
+        if done.name != _DONE:
+            raise NotImplementedError(f"a collective that was started is used by {done.name} before it ends")
+        for old, new in zip(done.results, results):
+            old.replace_all_uses_with(new)
+        done.erase()
+    start.erase()
