@@ -57,6 +57,8 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
   SessionRequest request;
   request.peer = context->peer();
   request.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
+  request.weight = TextAttribute(metadata->initialization_data(), "weight").value_or("");
+  request.priority = TextAttribute(metadata->initialization_data(), "priority").value_or("");
   LogInfo("client {} opens a session, protocol {}.{}", request.peer, version_.protocol, version_.serdes);
   // Weak: a session that waits for a lease doesn't hold a stream whose client gave up.
   door_.controller.OpenSession(

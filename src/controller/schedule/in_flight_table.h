@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/gang_table.h"
+#include "controller/schedule/launch_forecast.h"
 #include "controller/schedule/ops.h"
 
 namespace switchtower {
@@ -30,6 +31,8 @@ struct LaunchRecord {
   absl::Status error;  // first cause
   Callback<absl::Status> on_status;
   AdmissionLedger::Token temporaries;
+  LaunchForecast::Expectation expected;
+  std::vector<Place> done_at;  // devices that told their time of it
 };
 
 class InFlightTable {
