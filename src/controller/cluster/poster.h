@@ -4,7 +4,8 @@
 // Lifetime: shared; the strand's owner calls Detach before it stops the strand.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/strand.h"
@@ -13,21 +14,23 @@ namespace switchtower {
 
 class Poster {
  public:
-  explicit Poster(Strand& strand) : strand_(&strand) {}
+  explicit Poster(Strand& strand) : post_([&strand](Task task) { return strand.Post(std::move(task)); }) {}
+  // Whatever runs tasks in the order in which they come, one at a time: a test's event loop.
+  explicit Poster(std::function<bool(Task)> post) : post_(std::move(post)) {}
 
   // False, and the task is dropped, once detached.
   bool Post(Task task) {
     MutexLock lock(mutex_);
-    return strand_ != nullptr && strand_->Post(std::move(task));
+    return post_ && post_(std::move(task));
   }
   void Detach() {
     MutexLock lock(mutex_);
-    strand_ = nullptr;
+    post_ = nullptr;
   }
 
  private:
   Mutex mutex_;
-  Strand* strand_ GUARDED_BY(mutex_);
+  std::function<bool(Task)> post_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchtower
