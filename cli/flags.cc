@@ -29,6 +29,16 @@ void LogFlags::Init(const std::string& role) const {
   InitLog(role, static_cast<LogLevel>(index), file);
 }
 
+void DispatchFlags::AddTo(CLI::App* app) {
+  AddFlag(app, "launches-ahead", launches_ahead,
+          "launches that a device has ahead of it at most; a client that runs further ahead is slowed")
+      ->check(CLI::Range(2, 1000000));
+  AddFlag(app, "policy", policy,
+          "which launch goes first where several could: fifo; priority (a session's `priority` in its "
+          "initialization_data); share (device time by `weight`); pipeline (what is expected to be ready first)")
+      ->check(CLI::IsMember({"fifo", "priority", "share", "pipeline"}));
+}
+
 void AddCancelGrace(CLI::App* app, int& seconds) {
   AddFlag(app, "cancel-grace", seconds,
           "seconds that a program may go on after its session's end; then its worker ends and comes back, and what is "
@@ -68,6 +78,7 @@ struct UpFlags {
   std::vector<std::string> command;
   std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto", shared_upload_dir;
   int64_t device_memory = 0;
+  DispatchFlags dispatch;
   int cancel_grace_s = kCancelGraceDefaultS;
   int protocol_max = kProtocolMax;
   bool stats = false;
@@ -92,6 +103,7 @@ struct UpFlags {
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
         ->check(CLI::NonNegativeNumber);
     AddFlag(app, "shared-upload-dir", shared_upload_dir, kSharedUploadDirHelp);
+    dispatch.AddTo(app);
     AddCancelGrace(app, cancel_grace_s);
     AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
@@ -102,6 +114,8 @@ struct UpFlags {
     if (!platform_name.empty()) options.proxy_flags.push_back("--platform-name=" + platform_name);
     options.proxy_flags.push_back("--compile-cache-dir=" + cache_dir);
     options.proxy_flags.push_back(fmt::format("--device-memory={}", device_memory));
+    options.proxy_flags.push_back(fmt::format("--launches-ahead={}", dispatch.launches_ahead));
+    options.proxy_flags.push_back("--policy=" + dispatch.policy);
     options.proxy_flags.push_back(fmt::format("--protocol-max={}", protocol_max));
     if (!shared_upload_dir.empty()) options.proxy_flags.push_back("--shared-upload-dir=" + shared_upload_dir);
     if (stats) options.proxy_flags.push_back("--stats");

@@ -30,6 +30,13 @@ inline constexpr char kProtocolMaxHelp[] =
 inline constexpr int kCancelGraceDefaultS = 10;
 void AddCancelGrace(CLI::App* app, int& seconds);
 
+// In which order launches go, and how far ahead of the devices.
+struct DispatchFlags {
+  int launches_ahead = 1024;
+  std::string policy = "fifo";
+  void AddTo(CLI::App* app);
+};
+
 struct LogFlags {
   std::string level = "warn";
   std::string file;

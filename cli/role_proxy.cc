@@ -1,6 +1,8 @@
 // A proxy: the door for clients and the controller of their sessions.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -35,6 +37,7 @@ struct Flags {
   std::string shared_upload_dir;
   int protocol_max = kProtocolMax;
   int64_t device_memory = 0;
+  DispatchFlags dispatch;
   int connect_timeout_s = 600;
   int compile_timeout_s = 1800;
   bool stats = false;
@@ -90,6 +93,8 @@ absl::Status Serve(Flags flags) {
   options.platform_name = flags.platform_name;
   options.platform_version = fmt::format("switchtower {}", SWITCHTOWER_VERSION);
   options.device_memory = flags.device_memory;
+  options.launches_ahead = flags.dispatch.launches_ahead;
+  options.policy = flags.dispatch.policy;
   options.device_types = {device_type};
   options.run_after = [loop = timers.get()](std::chrono::milliseconds delay, Task task) {
     // Timers are set on the loop's own thread only.
@@ -102,6 +107,8 @@ absl::Status Serve(Flags flags) {
   door_options.port = flags.port;
   door_options.shared_upload_dir = flags.shared_upload_dir;
   door_options.protocol_max = flags.protocol_max;
+  door_options.launches_in_flight_max =
+      std::max(door_options.launches_in_flight_max, static_cast<size_t>(flags.dispatch.launches_ahead));
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
   fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
              door->port());
@@ -139,6 +146,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
   AddFlag(role, "device-memory", flags->device_memory,
           "bytes that arrays and programs may use on a device; 0: unlimited")
       ->check(CLI::NonNegativeNumber);
+  flags->dispatch.AddTo(role);
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));
   role->add_flag("--stats", flags->stats, "at the end, print how many launches and bytes went where");

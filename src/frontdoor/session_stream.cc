@@ -81,6 +81,8 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
   SessionRequest request;
   request.peer = context->peer();
   request.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
+  request.weight = TextAttribute(metadata->initialization_data(), "weight").value_or("");
+  request.priority = TextAttribute(metadata->initialization_data(), "priority").value_or("");
   LogInfo("client {} opens a session, protocol {}.{}", request.peer, version_.protocol, version_.serdes);
   // Weak: a session that waits for a lease doesn't hold a stream whose client gave up.
   door_.controller.OpenSession(
@@ -182,8 +184,11 @@ void SessionStream::Send(IfrtResponse response) {
 
 void SessionStream::WriteLaterLocked() {
   if (std::exchange(alarm_set_, true)) return;
-  // It keeps the stream until it has rung.
-  alarm_.Set(std::chrono::system_clock::now() + kWriteLater, [self = shared_from_this()](bool) {
+  // A new one each time: the callback of the last one may be about to return.
+  alarm_ = std::make_unique<grpc::Alarm>();
+  alarm_->Set(std::chrono::system_clock::now() + kWriteLater, [weak = weak_from_this()](bool) {
+    auto self = weak.lock();
+    if (self == nullptr) return;
     MutexLock lock(self->mutex_);
     self->alarm_set_ = false;
     if (!self->writing_ && !self->writes_.empty() && !self->finished_) self->StartWriteLocked();

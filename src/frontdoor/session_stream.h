@@ -92,7 +92,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   std::deque<IfrtResponse> writes_ GUARDED_BY(mutex_);  // the front one is under way
   bool writing_ GUARDED_BY(mutex_) = false;
   bool wrote_ GUARDED_BY(mutex_) = false;
-  grpc::Alarm alarm_ GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Alarm> alarm_ GUARDED_BY(mutex_);
   bool alarm_set_ GUARDED_BY(mutex_) = false;
   bool broken_ GUARDED_BY(mutex_) = false;
   std::optional<grpc::Status> ending_ GUARDED_BY(mutex_);

@@ -114,7 +114,9 @@ TEST(UserContextTableTest, RequestsAreNoticedThroughTheDoor) {
     const auto& metadata = reply.response_metadata();
     const bool makes_arrays = reply.has_make_array_from_host_buffer_response() || reply.has_copy_arrays_response();
     if (makes_arrays) numbers.push_back(metadata.seq_num());
-    if (!makes_arrays) EXPECT_EQ(metadata.seq_num(), UserContextTable::kUnnumbered);
+    if (!makes_arrays) {
+      EXPECT_EQ(metadata.seq_num(), UserContextTable::kUnnumbered);
+    }
     noticed.insert(noticed.end(), metadata.destroyed_user_context_ids().begin(),
                    metadata.destroyed_user_context_ids().end());
   }

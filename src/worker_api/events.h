@@ -87,8 +87,8 @@ struct MemoryInUse {
   std::vector<Device> devices;
 };
 
-// When launches had a device, while ReportTimes asks for it. Comes before the watermark that passes them. Launches that
-// never started aren't in it.
+// When launches had a device, while ReportTimes asks for it. Comes when they have ended, before the watermark that
+// passes them. Launches that never started aren't in it.
 struct LaunchTimes {
   struct Span {
     LaunchId launch;

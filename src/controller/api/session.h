@@ -218,6 +218,9 @@ struct SessionRequest {
   // From initialization_data: the same words as --virtual_slices ("cpu:2x2,cpu:2x2"). Empty: the proxy's default.
   std::string virtual_slices;
   std::string peer;  // client's address, for people
+  // From initialization_data too: numbers, as text. Empty: 1 and 0.
+  std::string weight;    // share of device time beside other sessions
+  std::string priority;  // larger goes first
 };
 
 class Controller {

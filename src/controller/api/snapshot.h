@@ -23,7 +23,7 @@ struct SessionSnapshot {
   SessionId id;
   std::string peer;
   uint64_t launches_sent = 0;
-  uint64_t launches_in_flight = 0;  // queued ones included
+  uint64_t launches_in_flight = 0;  // queued ones included, and what else is queued
   uint64_t operations_queued = 0;   // waiting for workers or memory
   std::string waits_for;            // of the head of the queue; empty if nothing waits
 };

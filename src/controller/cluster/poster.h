@@ -4,7 +4,7 @@
 // Lifetime: shared; the strand's owner calls Detach before it stops the strand.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <utility>
 
 #include "base/mutex.h"
@@ -15,18 +15,21 @@ namespace switchtower {
 class Poster {
  public:
   explicit Poster(Strand& strand) : strand_(&strand) {}
+  // Whatever runs tasks in the order in which they come, one at a time: a test's event loop.
+  explicit Poster(std::function<bool(Task)> post) : post_(std::move(post)) {}
 
   // False, and the task is dropped, once detached.
   bool Post(Task task) {
     MutexLock lock(mutex_);
-    return strand_ != nullptr && strand_->Post(std::move(task));
+    if (strand_ != nullptr) return strand_->Post(std::move(task));
+    return post_ && post_(std::move(task));
   }
   // See Strand::RunOrPost.
   bool RunOrPost(Task task) {
     Strand* strand = nullptr;  // it can't end before RunClaimed has returned
     {
       MutexLock lock(mutex_);
-      if (strand_ == nullptr) return false;
+      if (strand_ == nullptr) return post_ && post_(std::move(task));
       strand = strand_;
       switch (strand->PostOrClaim(std::move(task))) {
         case Strand::Claim::kRefused:
@@ -43,11 +46,13 @@ class Poster {
   void Detach() {
     MutexLock lock(mutex_);
     strand_ = nullptr;
+    post_ = nullptr;
   }
 
  private:
   Mutex mutex_;
-  Strand* strand_ GUARDED_BY(mutex_);
+  Strand* strand_ GUARDED_BY(mutex_) = nullptr;
+  std::function<bool(Task)> post_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchtower

@@ -166,6 +166,15 @@ void AdmissionLedger::Bind(ArrayKey from, ArrayKey to, const Place& place) {
   for (ChargePtr& charge : shared) charges.emplace_back(place, std::move(charge));
 }
 
+void AdmissionLedger::Donate(ArrayKey array, absl::flat_hash_map<Place, int64_t>* given) {
+  auto it = arrays_.find(array);
+  if (it == arrays_.end()) return;
+  for (const auto& [place, charge] : it->second) {
+    if (charge.use_count() == 1) (*given)[place] += charge->bytes;
+  }
+  arrays_.erase(it);
+}
+
 void AdmissionLedger::Delete(ArrayKey array, LaunchId last_sent) {
   auto it = arrays_.find(array);
   if (it == arrays_.end()) return;

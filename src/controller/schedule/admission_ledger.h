@@ -69,8 +69,8 @@ class AdmissionLedger {
   void ChargeArray(ArrayKey array, const PurposePtr& purpose, const std::vector<Need>& needs);
   // `to` at `place` shares the charge of `from` there.
   void Bind(ArrayKey from, ArrayKey to, const Place& place);
-  // The array's memory goes over to a launch that was just admitted.
-  void Donate(ArrayKey array) { arrays_.erase(array); }
+  // The array's memory goes over to a launch that was just admitted. Adds to `given` what was the array's alone.
+  void Donate(ArrayKey array, absl::flat_hash_map<Place, int64_t>* given);
   // Gives the array's charges back once all launches up to `last_sent` ended.
   void Delete(ArrayKey array, LaunchId last_sent);
   // All launches before `oldest_running` (all sent ones, if none runs) have ended.

@@ -42,11 +42,12 @@ std::vector<PhysicalDevice> Dispatcher::Where(const std::vector<Place>& places) 
   return devices;
 }
 
-bool Dispatcher::Send(Op op) {
+bool Dispatcher::Send(Op op, const LaunchForecast::Expectation& expected) {
   struct Visitor {
     Dispatcher& self;
     Op& op;
-    bool operator()(LaunchOp& body) { return self.SendLaunch(op, body); }
+    const LaunchForecast::Expectation& expected;
+    bool operator()(LaunchOp& body) { return self.SendLaunch(op, body, expected); }
     bool operator()(PutOp& body) { return self.SendPut(op, body), true; }
     bool operator()(BindOp& body) { return self.SendBind(op, body), true; }
     bool operator()(TransferOp& body) { return self.SendTransfer(op, body), true; }
@@ -61,7 +62,7 @@ bool Dispatcher::Send(Op op) {
     bool operator()(RetainOp& body) { return self.SendRetain(body), true; }
     bool operator()(ReleaseOp& body) { return self.programs_.Release(body.program->program->id), true; }
   };
-  return std::visit(Visitor{*this, op}, op.body);
+  return std::visit(Visitor{*this, op, expected}, op.body);
 }
 
 AdmissionLedger::PurposePtr Dispatcher::PurposeOf(const Op& op, std::string creator, LaunchId launch) {
@@ -77,7 +78,7 @@ void Dispatcher::ChargeArrays(const Op& op, std::string creator, LaunchId launch
   }
 }
 
-bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
+bool Dispatcher::SendLaunch(Op& op, LaunchOp& body, const LaunchForecast::Expectation& expected) {
   const PlacedProgram& program = *body.program;
   const GangPtr gang = gangs_.For(program.devices);
   for (const WorkerLinkPtr& link : gang->links) {
@@ -90,10 +91,17 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
   Launch launch;
   launch.id = NextId();
   if (admission_.enabled()) {
-    for (uint32_t index : body.donated) admission_.Donate(ArrayKey{op.session, body.arguments[index]});
+    absl::flat_hash_map<Place, int64_t> given;
+    for (uint32_t index : body.donated) admission_.Donate(ArrayKey{op.session, body.arguments[index]}, &given);
+    MemoryNeeds needs = NeedsOf(op);
+    // What was donated and isn't needed stays taken until the launch has run: the buffer lives until then.
+    for (const AdmissionLedger::Need& need : needs.All()) given[need.place] -= need.bytes;
+    for (const auto& [place, bytes] : given) {
+      if (bytes > 0) needs.temporaries.push_back({place, bytes});
+    }
     ChargeArrays(op, "result of " + program.program->info.name, launch.id);
     record.temporaries = admission_.ChargeWhile(
-        PurposeOf(op, "temporaries of " + program.program->info.name, launch.id), NeedsOf(op).temporaries);
+        PurposeOf(op, "temporaries of " + program.program->info.name, launch.id), needs.temporaries);
   }
   launch.session = op.session;
   launch.program = program.program->id;
@@ -110,6 +118,7 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body) {
   record.user_context = op.user_context;
   record.program = std::move(body.program);
   record.gang = gang;
+  record.expected = expected;
   record.on_status = std::move(body.on_status);
   in_flight_.Add(id, std::move(record));
   return true;

@@ -18,6 +18,7 @@
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/gang_table.h"
 #include "controller/schedule/in_flight_table.h"
+#include "controller/schedule/launch_forecast.h"
 #include "controller/schedule/ops.h"
 #include "controller/schedule/request_table.h"
 
@@ -44,8 +45,8 @@ class Dispatcher {
 
   // OK: can be sent. DATA_LOSS: never. `*wait` is set where a seat hasn't had a worker yet.
   absl::Status Check(const Op& op, bool* wait) const;
-  // After an OK Check. False: a launch that could not be sent after all; it was failed.
-  bool Send(Op op);
+  // After an OK Check. False: a launch that could not be sent after all; it was failed. `expected` is a launch's.
+  bool Send(Op op, const LaunchForecast::Expectation& expected = {});
   void Fail(Op op, absl::Status cause);
 
   void EndSession(SessionId session);
@@ -56,7 +57,7 @@ class Dispatcher {
   const DispatchTotals& totals() const { return totals_; }
 
  private:
-  bool SendLaunch(Op& op, LaunchOp& launch);
+  bool SendLaunch(Op& op, LaunchOp& launch, const LaunchForecast::Expectation& expected);
   void SendPut(Op& op, PutOp& put);
   void SendBind(Op& op, BindOp& bind);
   void SendTransfer(Op& op, TransferOp& transfer);

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/gang_table.h"
+#include "controller/schedule/launch_forecast.h"
 #include "controller/schedule/ops.h"
 
 namespace switchtower {
@@ -30,6 +31,8 @@ struct LaunchRecord {
   absl::Status error;  // first cause
   Callback<absl::Status> on_status;
   AdmissionLedger::Token temporaries;
+  LaunchForecast::Expectation expected;
+  std::vector<Place> done_at;  // devices that told their time of it
 };
 
 class InFlightTable {
@@ -43,6 +46,7 @@ class InFlightTable {
   void DropTransfer(ArrayKey destination) { transfers_.erase(destination); }
 
   void Completed(const WorkerLinkPtr& link, LaunchId watermark);
+  bool Contains(LaunchId id) const { return launches_.count(id) > 0; }
   // Null if it isn't (or no longer) in flight.
   LaunchRecord* Find(LaunchId id);
   // Tells all workers of the launch but `except`. The first cause stays.

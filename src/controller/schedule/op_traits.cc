@@ -27,37 +27,40 @@ void ForEachSeatList(const Op& op, absl::FunctionRef<void(const std::vector<int3
   std::visit(Visitor{fn}, op.body);
 }
 
-void ForEachArray(const Op& op, absl::FunctionRef<void(ArrayId)> fn) {
+void ForEachUse(const Op& op, absl::FunctionRef<void(Resource, bool writes)> fn) {
+  constexpr bool kReads = false, kWrites = true;
   struct Visitor {
-    absl::FunctionRef<void(ArrayId)> fn;
+    absl::FunctionRef<void(Resource, bool writes)> fn;
     void operator()(const LaunchOp& op) {
-      for (ArrayId id : op.arguments) fn(id);
-      for (ArrayId id : op.results) fn(id);
+      fn(Resource::Of(op.program), kReads);
+      for (ArrayId id : op.arguments) fn(Resource::Of(id), kReads);
+      for (uint32_t index : op.donated) fn(Resource::Of(op.arguments[index]), kWrites);
+      for (ArrayId id : op.results) fn(Resource::Of(id), kWrites);
     }
-    void operator()(const PutOp& op) { fn(op.array); }
+    void operator()(const PutOp& op) { fn(Resource::Of(op.array), kWrites); }
     void operator()(const BindOp& op) {
       for (const BindOp::Binding& binding : op.bindings) {
-        fn(binding.from);
-        fn(binding.to);
+        fn(Resource::Of(binding.from), kReads);
+        fn(Resource::Of(binding.to), kWrites);
       }
     }
     void operator()(const TransferOp& op) {
-      fn(op.from);
-      fn(op.to);
+      fn(Resource::Of(op.from), kReads);
+      fn(Resource::Of(op.to), kWrites);
     }
-    void operator()(const ReadOp& op) { fn(op.array); }
+    void operator()(const ReadOp& op) { fn(Resource::Of(op.array), kReads); }
     void operator()(const ReadyOp& op) {
       for (const ReadyOp::Group& group : op.groups) {
-        for (ArrayId id : group.arrays) fn(id);
+        for (ArrayId id : group.arrays) fn(Resource::Of(id), kReads);
       }
     }
     void operator()(const DeleteOp& op) {
       for (const DeleteOp::Group& group : op.groups) {
-        for (ArrayId id : group.arrays) fn(id);
+        for (ArrayId id : group.arrays) fn(Resource::Of(id), kWrites);
       }
     }
-    void operator()(const RetainOp&) {}
-    void operator()(const ReleaseOp&) {}
+    void operator()(const RetainOp& op) { fn(Resource::Of(op.program), kWrites); }
+    void operator()(const ReleaseOp& op) { fn(Resource::Of(op.program), kWrites); }
   };
   std::visit(Visitor{fn}, op.body);
 }
@@ -111,6 +114,13 @@ std::string Describe(const Op& op) {
     std::string operator()(const ReleaseOp&) { return "unload of a program"; }
   };
   return std::visit(Visitor{}, op.body);
+}
+
+const DeviceList* TakesRoomOn(const Op& op) {
+  if (const auto* launch = std::get_if<LaunchOp>(&op.body)) return launch->program->devices.get();
+  if (const auto* put = std::get_if<PutOp>(&op.body)) return put->devices.get();
+  if (const auto* transfer = std::get_if<TransferOp>(&op.body)) return transfer->destination_devices.get();
+  return nullptr;
 }
 
 }  // namespace switchtower

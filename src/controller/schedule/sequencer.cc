@@ -1,18 +1,27 @@
 #include "controller/schedule/sequencer.h"
 
-#include <set>
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "controller/schedule/op_traits.h"
+#include "controller/schedule/policies/fifo_policy.h"
 
 namespace switchtower {
+namespace {
+
+int64_t MachineClock() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
 
 Sequencer::Sequencer(Options options)
     : poster_(std::move(options.poster)),
       policy_(options.policy != nullptr ? std::move(options.policy) : std::make_unique<FifoPolicy>()),
+      policy_needs_(policy_->needs()),
+      clock_(options.clock ? std::move(options.clock) : MachineClock),
       losses_(options.losses),
       view_(*options.connector, std::move(options.unreachable), poster_, losses_, *this),
       admission_(options.device_memory),
@@ -21,14 +30,18 @@ Sequencer::Sequencer(Options options)
         auto it = sessions_.find(id);
         return it == sessions_.end() || it->second.contexts.Knows(error);
       }),
-      dispatcher_(view_, *losses_, admission_, in_flight_, requests_, poster_) {}
+      dispatcher_(view_, *losses_, admission_, in_flight_, requests_, poster_),
+      window_({.launches = options.launches_ahead, .time_ns = policy_needs_.window_ns}) {}
 
 Sequencer::~Sequencer() { Stop(absl::CancelledError("the controller stops")); }
 
-void Sequencer::AddSession(SessionId id, std::string peer, std::shared_ptr<SessionFlow> flow) {
+void Sequencer::AddSession(SessionId id, std::string peer, SessionStanding standing,
+                           std::shared_ptr<SessionFlow> flow) {
   SessionState& session = sessions_[id];
   session.peer = std::move(peer);
+  session.standing = standing;
   session.flow = std::move(flow);
+  device_time_.AddSession(id, standing.weight);
 }
 
 void Sequencer::ServeCalls(SessionId id, std::shared_ptr<ClientCallServer> server) {
@@ -40,17 +53,14 @@ void Sequencer::Take(Op op) {
   if (it == sessions_.end()) return;  // closed meanwhile: nobody waits for an answer
   SessionState& session = it->second;
   WrapAnswers(session, op);
-  if (session.queue.empty() && !(memory_blocked_ && NeedsMemory(op))) {
-    if (TrySend(session, op) == Outcome::kGone) {
-      if (queued_ > 0) Pump();  // a delete may have made room
-      return;
-    }
+  if (queued_ == 0) {
+    if (!TrySend(session, op)) Enqueue(session, std::move(op));
   } else if (std::holds_alternative<DeleteOp>(op.body)) {
     DeleteAhead(session, it->first, std::move(op));
-    Pump();
-    return;
+    Pump();  // it may have made room
+  } else if (NeedsTurn(op) || session.queue.Conflicts(op) || !TrySend(session, op)) {
+    Enqueue(session, std::move(op));
   }
-  Enqueue(session, std::move(op));
 }
 
 // Errors that workers report get the user context of the request that first failed.
@@ -63,47 +73,6 @@ void Sequencer::WrapAnswers(SessionState& session, Op& op) {
   };
   if (auto* read = std::get_if<ReadOp>(&op.body)) read->on_end = wrap(std::move(read->on_end));
   if (auto* ready = std::get_if<ReadyOp>(&op.body)) ready->done = wrap(std::move(ready->done));
-}
-
-Sequencer::Outcome Sequencer::TrySend(SessionState& session, Op& op) {
-  bool wait = false;
-  if (absl::Status status = dispatcher_.Check(op, &wait); !status.ok()) {
-    FailOp(session, std::move(op), status);
-    return Outcome::kGone;
-  }
-  if (wait) return Outcome::kWaitsForWorkers;
-  if (admission_.enabled() && NeedsMemory(op)) {
-    std::vector<ArrayId> donated;
-    if (const auto* launch = std::get_if<LaunchOp>(&op.body)) {
-      for (uint32_t index : launch->donated) donated.push_back(launch->arguments[index]);
-    }
-    const std::vector<AdmissionLedger::Need> needs = NeedsOf(op).All();
-    switch (admission_.Ask(op.session, needs, donated, !in_flight_.empty())) {
-      case AdmissionLedger::Verdict::kFits:
-        break;
-      case AdmissionLedger::Verdict::kWait:
-        return Outcome::kWaitsForMemory;
-      case AdmissionLedger::Verdict::kNever:
-        AdmissionLedger::Names names;
-        names.place = [&](const Place& place) {
-          return fmt::format("{} device {}", view_.SeatName(place.seat), place.ordinal);
-        };
-        names.is_running = [&](LaunchId id) { return in_flight_.Find(id) != nullptr; };
-        absl::Status error = admission_.Explain(op.session, Describe(op), needs, names);
-        FailOp(session, std::move(op), error);
-        return Outcome::kGone;
-    }
-  }
-  CountProgram(session, op);
-  const bool is_launch = std::holds_alternative<LaunchOp>(op.body);
-  const bool is_delete = std::holds_alternative<DeleteOp>(op.body);
-  if (!dispatcher_.Send(std::move(op))) {
-    session.flow->Ended();
-  } else if (is_launch) {
-    ++session.launches_sent;
-  }
-  if (is_delete && in_flight_.empty()) admission_.Ended(false, {});
-  return Outcome::kGone;
 }
 
 void Sequencer::CountProgram(SessionState& session, const Op& op) {
@@ -121,77 +90,10 @@ void Sequencer::FailOp(SessionState& session, Op op, const absl::Status& cause) 
   if (is_launch) session.flow->Ended();
 }
 
-void Sequencer::Enqueue(SessionState& session, Op op) {
-  ForEachArray(op, [&](ArrayId id) { ++session.queued_uses[id]; });
-  session.queue.push_back(QueuedOp{std::move(op), ++arrivals_});
-  ++queued_;
+void Sequencer::OnWorkerIn(const WorkerLinkPtr& link) {
+  if (policy_needs_.launch_times) link->Send(WorkerCommand(ReportTimes{true}));
   Pump();
 }
-
-Op Sequencer::Dequeue(SessionState& session) {
-  Op op = std::move(session.queue.front().op);
-  session.queue.pop_front();
-  --queued_;
-  ForEachArray(op, [&](ArrayId id) {
-    auto it = session.queued_uses.find(id);
-    if (--it->second == 0) session.queued_uses.erase(it);
-  });
-  return op;
-}
-
-void Sequencer::DeleteAhead(SessionState& session, SessionId id, Op op) {
-  DeleteOp waiting, ahead;
-  for (DeleteOp::Group& group : std::get<DeleteOp>(op.body).groups) {
-    DeleteOp::Group later{group.devices, group.stamp, {}}, now = later;
-    for (ArrayId array : group.arrays) {
-      (session.queued_uses.contains(array) ? later : now).arrays.push_back(array);
-    }
-    if (!later.arrays.empty()) waiting.groups.push_back(std::move(later));
-    if (!now.arrays.empty()) ahead.groups.push_back(std::move(now));
-  }
-  if (!ahead.groups.empty()) {
-    Op now{id, op.stamp, op.user_context, std::move(ahead)};
-    TrySend(session, now);
-  }
-  if (!waiting.groups.empty()) Enqueue(session, Op{id, op.stamp, op.user_context, std::move(waiting)});
-}
-
-void Sequencer::Pump() {
-  if (pumping_ || queued_ == 0) return;
-  pumping_ = true;
-  memory_blocked_ = false;
-  std::set<SessionId> stuck;
-  std::vector<LaunchCandidate> candidates;
-  while (queued_ > 0) {
-    candidates.clear();
-    for (const auto& [id, session] : sessions_) {
-      if (session.queue.empty() || stuck.contains(id)) continue;
-      const QueuedOp& head = session.queue.front();
-      if (memory_blocked_ && NeedsMemory(head.op)) continue;  // in order: nobody takes the head's room
-      candidates.push_back(LaunchCandidate{id, head.arrival, session.launches_sent});
-    }
-    if (candidates.empty()) break;
-    const SessionId id = candidates[policy_->Choose(candidates)].session;
-    SessionState& session = sessions_[id];
-    // The head leaves the queue before it is sent, so that its own arrays don't count as queued.
-    const uint64_t arrival = session.queue.front().arrival;
-    Op op = Dequeue(session);
-    const Outcome outcome = TrySend(session, op);
-    if (outcome == Outcome::kGone) {
-      session.waits_for = "";
-      continue;
-    }
-    ForEachArray(op, [&](ArrayId array) { ++session.queued_uses[array]; });
-    session.queue.push_front(QueuedOp{std::move(op), arrival});
-    ++queued_;
-    stuck.insert(id);
-    session.waits_for = outcome == Outcome::kWaitsForMemory ? "memory" : "workers";
-    if (outcome == Outcome::kWaitsForMemory) memory_blocked_ = true;
-  }
-  pumping_ = false;
-}
-
-void Sequencer::OnWorkerIn(const WorkerLinkPtr&) { Pump(); }
 
 void Sequencer::OnWorkerLost(const WorkerLinkPtr& link, const absl::Status& cause) {
   dispatcher_.WorkerLost(link);
@@ -218,7 +120,7 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     }
     void operator()(const WorkerStats& event) { link->stats = event; }
     void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
-    void operator()(const LaunchTimes&) {}  // asked for by those who listen
+    void operator()(const LaunchTimes& event) { self.OnLaunchTimes(link, event); }
     void operator()(HostCall& event) { self.OnHostCall(link, std::move(event)); }
   };
   std::visit(Visitor{*this, link}, event);
@@ -239,20 +141,44 @@ void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
   in_flight_.Fail(event.launch, nullptr, event.cause);
 }
 
+void Sequencer::OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& event) {
+  if (!policy_needs_.launch_times) return;
+  for (const LaunchTimes::Span& span : event.spans) {
+    LaunchRecord* record = in_flight_.Find(span.launch);
+    if (record == nullptr) continue;
+    const int64_t took_ns = std::max<int64_t>(0, span.end_ns - span.begin_ns);
+    device_time_.Measured(record->session, took_ns, record->expected.duration_ns);
+    forecast_.Measured(record->program->program->id, took_ns);
+    // The watermark may be held up by a long launch on another device of the worker; this one is free.
+    if (record->gang->links.size() > 1 || record->program->calls) continue;
+    const std::vector<Place>& places = record->program->devices->places;
+    const Place place{link->seat, span.ordinal};
+    if (std::find(places.begin(), places.end(), place) == places.end() ||
+        std::find(record->done_at.begin(), record->done_at.end(), place) != record->done_at.end()) {
+      continue;
+    }
+    record->done_at.push_back(place);
+    window_.Ended(place, record->expected.duration_ns);
+  }
+  Pump();
+}
+
 void Sequencer::ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done) {
   memory_.Ask(view_, std::move(devices), admission_.limit(), std::move(done));
 }
 
 void Sequencer::OnHostCall(const WorkerLinkPtr& link, HostCall event) {
   ClientCall call;
-  call.answer = [poster = poster_, weak = std::weak_ptr<WorkerLink>(link),
-                 request = event.request](absl::StatusOr<std::shared_ptr<const std::string>> results) mutable {
+  call.answer = [this, poster = poster_, weak = std::weak_ptr<WorkerLink>(link), request = event.request,
+                 id = event.session](absl::StatusOr<std::shared_ptr<const std::string>> results) mutable {
     ReturnHostCall answer{request, results.status(), nullptr};
     if (results.ok()) answer.data = *std::move(results);
-    poster->Post([weak, answer = std::move(answer)]() mutable {
+    poster->Post([this, weak, id, answer = std::move(answer)]() mutable {
+      if (auto session = sessions_.find(id); session != sessions_.end()) --session->second.open_calls;
       if (WorkerLinkPtr link = weak.lock()) link->Send(std::move(answer));
     });
   };
+  if (auto it = sessions_.find(event.session); it != sessions_.end()) ++it->second.open_calls;
   const LaunchRecord* record = in_flight_.Find(event.launch);
   auto session = sessions_.find(event.session);
   // A worker's word about a session counts only for launches that we sent it for that session (I-7).
@@ -270,9 +196,18 @@ void Sequencer::OnHostCall(const WorkerLinkPtr& link, HostCall event) {
   call.results = std::move(event.results);
   call.data = std::move(event.data);
   session->second.calls->OnCall(std::move(call));
+  // What the function itself launches can't wait for launches that wait for the function.
+  Pump();
 }
 
 void Sequencer::OnLaunchEnd(LaunchRecord record) {
+  if (!record.program->calls) {
+    for (const Place& place : record.program->devices->places) {
+      const bool known = std::find(record.done_at.begin(), record.done_at.end(), place) != record.done_at.end();
+      if (!known) window_.Ended(place, record.expected.duration_ns);
+    }
+    if (policy_needs_.forecast) forecast_.Ended(*record.program->devices, record.expected, clock_());
+  }
   if (record.on_status) record.on_status(WithUserContext(record.error, record.user_context));
   if (auto it = sessions_.find(record.session); it != sessions_.end()) it->second.flow->Ended();
 }
@@ -291,12 +226,12 @@ void Sequencer::EndSession(SessionId id, const absl::Status& reason) {
   sessions_.erase(it);
   queued_ -= session.queue.size();
   requests_.FailSession(id, reason);
-  for (QueuedOp& queued : session.queue) {
-    if (auto* launch = std::get_if<LaunchOp>(&queued.op.body); launch != nullptr && launch->on_status) {
+  for (Op& op : session.queue.TakeAll()) {
+    if (auto* launch = std::get_if<LaunchOp>(&op.body); launch != nullptr && launch->on_status) {
       launch->on_status(reason);
-    } else if (auto* read = std::get_if<ReadOp>(&queued.op.body)) {
+    } else if (auto* read = std::get_if<ReadOp>(&op.body)) {
       read->on_end(reason);
-    } else if (auto* ready = std::get_if<ReadyOp>(&queued.op.body)) {
+    } else if (auto* ready = std::get_if<ReadyOp>(&op.body)) {
       ready->done(reason);
     }
   }
@@ -305,8 +240,9 @@ void Sequencer::EndSession(SessionId id, const absl::Status& reason) {
   for (const auto& [program, uses] : session.programs) {
     for (int64_t i = 0; i < uses; ++i) dispatcher_.ReleaseProgram(program);
   }
-  session.queue.clear();
   session.programs.clear();
+  device_time_.DropSession(id);
+  forecast_.DropSession(id);
   dispatcher_.EndSession(id);
   AfterEnds();
 }
@@ -330,8 +266,9 @@ HomeSnapshot Sequencer::Snapshot() const {
         {link->info.id, link->name, link->commands_sent, link->channel->queued_bytes(), link->stats});
   }
   for (const auto& [id, session] : sessions_) {
+    const char* waits_for = session.queue.empty() ? "" : session.queue.front().waits_for;
     home.sessions.push_back(
-        {id, session.peer, session.launches_sent, session.flow->in_flight(), session.queue.size(), session.waits_for});
+        {id, session.peer, session.launches_sent, session.flow->in_flight(), session.queue.size(), waits_for});
   }
   return home;
 }

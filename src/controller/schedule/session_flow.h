@@ -1,5 +1,5 @@
-// How many launches of a session are sent or queued and not yet ended; the door stops reading the client's
-// stream while there are too many (I-6).
+// How many launches of a session are sent or queued and not yet ended, and what else is queued; the door stops
+// reading the client's stream while there is too much (I-6).
 //
 // Threads:  any. `resume` runs on the thread that ends a launch and must only post.
 #pragma once
@@ -16,9 +16,10 @@ namespace switchtower {
 class SessionFlow {
  public:
   size_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
-  void Began() { in_flight_.fetch_add(1, std::memory_order_acq_rel); }
-  void Ended() EXCLUDES(mutex_) {
-    const size_t left = in_flight_.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  void Began(size_t count = 1) { in_flight_.fetch_add(count, std::memory_order_acq_rel); }
+  void Ended(size_t count = 1) EXCLUDES(mutex_) {
+    if (count == 0) return;
+    const size_t left = in_flight_.fetch_sub(count, std::memory_order_acq_rel) - count;
     if (waiting_.load(std::memory_order_acquire)) Resume(left);
   }
   // Runs `resume` once, at once if the number is below `bound` already.

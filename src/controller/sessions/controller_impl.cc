@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "controller/sessions/session_impl.h"
+#include "controller/sessions/standing_words.h"
 #include "controller/sessions/virtual_slices.h"
 
 namespace switchtower {
@@ -57,6 +58,10 @@ void ControllerImpl::Open(SessionRequest request, OpenDone done) {
     done(slices.status());
     return;
   }
+  if (absl::StatusOr<SessionStanding> standing = ParseStanding(request.weight, request.priority); !standing.ok()) {
+    done(standing.status());
+    return;
+  }
   // Who asks for slices of its own has a home of its own; all others share one.
   const std::string key = request.virtual_slices.empty() ? "" : fmt::format("{}#{}", words, number);
   Entry& entry = homes_[key];
@@ -85,6 +90,8 @@ absl::Status ControllerImpl::CreateHome(const std::string& key, Entry& entry, st
   home.resource_manager = options_.resource_manager;
   home.connector = options_.connector;
   home.device_memory = options_.device_memory;
+  home.launches_ahead = options_.launches_ahead;
+  home.policy = options_.policy;
   home.request.slices = std::move(slices);
   home.request.owner = fmt::format("{} {}", options_.name, request.peer);
   home.on_change = [this, poster = poster_, key](SeatedLease lease) {
@@ -145,6 +152,7 @@ std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Ent
   session.home = entry.home->port();
   session.compiler = options_.compiler;
   session.peer = request.peer;
+  session.standing = *ParseStanding(request.weight, request.priority);  // checked when it came
   session.on_close = [this, poster = poster_, key](SessionId id) {
     poster->Post([this, key, id] { OnClosed(key, id); });
   };

@@ -41,7 +41,9 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
     std::string virtual_slices;  // what sessions get that ask for nothing; empty: the shared slices
     std::string platform_name;   // empty: the engine's
     std::string platform_version;
-    int64_t device_memory = 0;  // bytes of each device, 0: not limited
+    int64_t device_memory = 0;                                 // bytes of each device, 0: not limited
+    int32_t launches_ahead = LaunchWindow::Limits{}.launches;  // of each device
+    std::string policy = "fifo";                               // MakeLaunchPolicy's names
     // What slices of a platform have that no worker has joined yet; for compiling without chips.
     std::vector<DeviceType> device_types;
     std::chrono::milliseconds open_timeout{60000};

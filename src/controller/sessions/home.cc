@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/status_macros.h"
 
 namespace switchtower {
 namespace {
@@ -20,7 +21,7 @@ struct LeaseWatch {
 
 }  // namespace
 
-Home::Home(const Options& options)
+Home::Home(const Options& options, std::unique_ptr<LaunchPolicy> policy)
     : resource_manager_(*options.resource_manager), strand_(*options.pool), poster_(std::make_shared<Poster>(strand_)) {
   Sequencer::Options sequencer;
   sequencer.connector = options.connector;
@@ -28,12 +29,15 @@ Home::Home(const Options& options)
   sequencer.poster = poster_;
   sequencer.losses = losses_;
   sequencer.device_memory = options.device_memory;
+  sequencer.launches_ahead = options.launches_ahead;
+  sequencer.policy = std::move(policy);
   sequencer_ = std::make_unique<Sequencer>(std::move(sequencer));
   port_ = std::make_shared<HomePort>(poster_, *sequencer_, losses_);
 }
 
 absl::StatusOr<std::unique_ptr<Home>> Home::Create(Options options) {
-  std::unique_ptr<Home> home(new Home(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<LaunchPolicy> policy, MakeLaunchPolicy(options.policy));
+  std::unique_ptr<Home> home(new Home(options, std::move(policy)));
   auto watch = std::make_shared<LeaseWatch>();
   absl::StatusOr<LeaseId> lease = options.resource_manager->Acquire(
       options.request, [watch, poster = home->poster_, sequencer = home->sequencer_.get(),

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/strand.h"
 #include "controller/cluster/seat_map.h"
@@ -28,6 +29,8 @@ class Home {
     ResourceManagerApi* resource_manager = nullptr;
     WorkerConnector* connector = nullptr;
     int64_t device_memory = 0;
+    int32_t launches_ahead = LaunchWindow::Limits{}.launches;
+    std::string policy = "fifo";  // MakeLaunchPolicy's names
     LeaseRequest request;
     // Each later state of the lease; any thread, must only post.
     std::function<void(SeatedLease)> on_change;
@@ -42,7 +45,7 @@ class Home {
   void Snapshot(absl::AnyInvocable<void(HomeSnapshot)> done);
 
  private:
-  explicit Home(const Options& options);
+  Home(const Options& options, std::unique_ptr<LaunchPolicy> policy);
 
   ResourceManagerApi& resource_manager_;
   std::optional<LeaseId> lease_;

@@ -22,7 +22,7 @@ SessionImpl::SessionImpl(Options options)
       owned_context_(
           std::make_shared<SessionContext>(description_.id, std::move(options.devices), std::move(options.home))),
       context_(*owned_context_) {
-  context_.home->AddSession(context_.id, std::move(options.peer), context_.flow);
+  context_.home->AddSession(context_.id, std::move(options.peer), options.standing, context_.flow);
 }
 
 SessionImpl::~SessionImpl() { Close(absl::CancelledError("the session ended")); }

@@ -26,6 +26,7 @@ class SessionImpl : public Session {
     std::shared_ptr<HomePort> home;
     CompileService* compiler = nullptr;  // outlives the session
     std::string peer;
+    SessionStanding standing;
     std::function<void(SessionId)> on_close;
   };
   explicit SessionImpl(Options options);

@@ -1,5 +1,7 @@
 #include "wire/ifrt/attributes.h"
 
+#include <fmt/format.h>
+
 namespace switchtower {
 
 void SetAttribute(const std::string& name, int64_t value, xla::ifrt::AttributeMapProto* proto) {
@@ -27,6 +29,14 @@ std::optional<std::string> StringAttribute(const xla::ifrt::AttributeMapProto& p
   auto it = proto.attributes().find(name);
   if (it == proto.attributes().end() || !it->second.has_string_value()) return std::nullopt;
   return it->second.string_value();
+}
+
+std::optional<std::string> TextAttribute(const xla::ifrt::AttributeMapProto& proto, const std::string& name) {
+  auto it = proto.attributes().find(name);
+  if (it == proto.attributes().end()) return std::nullopt;
+  if (it->second.has_int64_value()) return std::to_string(it->second.int64_value());
+  if (it->second.has_float_value()) return fmt::format("{}", it->second.float_value());
+  return StringAttribute(proto, name);
 }
 
 }  // namespace switchtower

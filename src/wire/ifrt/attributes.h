@@ -22,5 +22,7 @@ void SetBoolAttribute(const std::string& name, bool value, xla::ifrt::AttributeM
 
 // Absent, or not a string: nothing.
 std::optional<std::string> StringAttribute(const xla::ifrt::AttributeMapProto& proto, const std::string& name);
+// A string, or an integer or a float as text.
+std::optional<std::string> TextAttribute(const xla::ifrt::AttributeMapProto& proto, const std::string& name);
 
 }  // namespace switchtower

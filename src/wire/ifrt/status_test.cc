@@ -39,6 +39,11 @@ TEST(AttributesTest, Values) {
   EXPECT_EQ(StringAttribute(proto, "name"), "a");
   EXPECT_EQ(StringAttribute(proto, "coords"), std::nullopt);
   EXPECT_EQ(StringAttribute(proto, "none"), std::nullopt);
+  SetAttribute("weight", int64_t{4}, &proto);
+  EXPECT_EQ(TextAttribute(proto, "weight"), "4");
+  EXPECT_EQ(TextAttribute(proto, "name"), "a");
+  EXPECT_EQ(TextAttribute(proto, "coords"), std::nullopt);
+  EXPECT_EQ(TextAttribute(proto, "none"), std::nullopt);
 }
 
 }  // namespace

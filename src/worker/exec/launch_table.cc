@@ -234,9 +234,9 @@ void LaunchTable::Advance() {
     completed = order_.front().id;
     order_.pop_front();
   }
-  if (completed == LaunchId{}) return;
+  // Ahead of the watermark, and also where that is held up by another device.
   if (!times_.spans.empty()) emit_(std::exchange(times_, {}));
-  emit_(Watermark{completed});
+  if (completed != LaunchId{}) emit_(Watermark{completed});
 }
 
 uint64_t LaunchTable::executions() const {
