@@ -69,6 +69,7 @@ struct UpFlags {
   std::string virtual_slices, platform_name, cache_dir = "default", transport = "auto";
   int64_t device_memory = 0;
   int cancel_grace_s = kCancelGraceDefaultS;
+  std::vector<std::string> fault_points;
   int protocol_max = kProtocolMax;
   bool stats = false;
 
@@ -92,6 +93,9 @@ struct UpFlags {
     AddFlag(app, "device-memory", device_memory, "bytes that arrays and programs may use on a device; 0: unlimited")
         ->check(CLI::NonNegativeNumber);
     AddCancelGrace(app, cancel_grace_s);
+    app->add_option("--fault-point", fault_points, "of the workers, for tests: NAME:KEY=NUMBER,...")
+        ->allow_extra_args(false)
+        ->group("");
     AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
   }
@@ -105,6 +109,7 @@ struct UpFlags {
     if (stats) options.proxy_flags.push_back("--stats");
     options.worker_flags.push_back("--transport=" + transport);
     options.worker_flags.push_back(fmt::format("--cancel-grace={}", cancel_grace_s));
+    for (const std::string& fault : fault_points) options.worker_flags.push_back("--fault-point=" + fault);
     if (options.log_level.empty()) options.log_level = options.log_dir.empty() ? "warn" : "info";
     return options;
   }
