@@ -25,7 +25,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "controller/api/snapshot.h"
+#include "controller/api/trace.h"
 #include "controller/cluster/cluster_view.h"
+#include "controller/schedule/activity_questions.h"
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/dispatcher.h"
 #include "controller/schedule/error_contexts.h"
@@ -47,17 +49,24 @@ class Sequencer : private ClusterView::Observer {
     std::shared_ptr<LossLedger> losses;
     int64_t device_memory = 0;             // bytes of each device; 0: not limited
     std::unique_ptr<LaunchPolicy> policy;  // null: FIFO
+    TraceRecorder* trace = nullptr;        // null: nobody traces
   };
   explicit Sequencer(Options options);
   ~Sequencer() override;
 
   void OnLease(SeatedLease lease) { view_.OnLease(std::move(lease)); }
-  void AddSession(SessionId session, std::string peer, std::shared_ptr<SessionFlow> flow);
+  void AddSession(SessionId session, std::string peer, std::vector<std::pair<DeviceId, Place>> devices,
+                  std::shared_ptr<SessionFlow> flow);
   void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server);
   void Take(Op op);
   void EndSession(SessionId session, const absl::Status& reason);
   void Stop(const absl::Status& reason);
   HomeSnapshot Snapshot() const;
+  // Asks the workers what they are at; `done` runs when all have answered or Expire(number) was called.
+  uint64_t AskWorkers(absl::AnyInvocable<void()> done);
+  // Has the workers tell when launches and transfers ran, for the trace recorder.
+  void ReportTimes(bool on);
+  void ExpireQuestion(uint64_t number) { activity_.Expire(number); }
   // What the devices hold; those whose worker is lost are left out.
   void ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done);
 
@@ -68,6 +77,7 @@ class Sequencer : private ClusterView::Observer {
   };
   struct SessionState {
     std::string peer;
+    std::vector<std::pair<DeviceId, Place>> devices;
     std::shared_ptr<SessionFlow> flow;
     std::shared_ptr<ClientCallServer> calls;  // null: calls to the client fail
     std::deque<QueuedOp> queue;
@@ -97,21 +107,29 @@ class Sequencer : private ClusterView::Observer {
   void CountProgram(SessionState& session, const Op& op);
   void WrapAnswers(SessionState& session, Op& op);
   void Pump();
+  TraceSpan BeginSpan(const Op& op) const;
+  void Trace(const WorkerLink& link, const LaunchTimes& times);
+  void Trace(const WorkerLink& link, const TransferTimes& times);
+  SessionSnapshot DescribeSession(SessionId id, const SessionState& session,
+                                  std::chrono::steady_clock::time_point now) const;
 
   const std::shared_ptr<Poster> poster_;
   const std::unique_ptr<LaunchPolicy> policy_;
   const std::shared_ptr<LossLedger> losses_;
+  TraceRecorder* const trace_;
   ClusterView view_;
   AdmissionLedger admission_;
   InFlightTable in_flight_;
   RequestTable requests_;
   MemoryQuestions memory_;
+  ActivityQuestions activity_;
   Dispatcher dispatcher_;
   std::map<SessionId, SessionState> sessions_;
   uint64_t arrivals_ = 0;
   size_t queued_ = 0;
   bool memory_blocked_ = false;
   bool pumping_ = false;
+  bool report_times_ = false;
 };
 
 }  // namespace switchtower
