@@ -14,9 +14,11 @@
 #include "compiler/compiler_client.h"
 #include "compiler/program_cache.h"
 #include "compiler/program_key.h"
+#include "controller/api/trace.h"
 #include "controller/cluster/socket_worker_channel.h"
 #include "controller/sessions/controller_impl.h"
 #include "frontdoor/front_door.h"
+#include "inspect/introspection_service.h"
 #include "resource_manager/cluster_table.h"
 #include "resource_manager/resource_manager_client.h"
 #include "wire/ifrt/versions.h"
@@ -38,6 +40,7 @@ struct Flags {
   int connect_timeout_s = 600;
   int compile_timeout_s = 1800;
   bool stats = false;
+  bool no_introspection = false;
   LogFlags log;
 };
 
@@ -79,6 +82,7 @@ absl::Status Serve(Flags flags) {
   connector_options.controller = fmt::format("proxy pid {}", getpid());
   SocketConnector connector(std::move(connector_options));
   ThreadPool pool("controller", 4);
+  TraceRecorder trace;
 
   ControllerImpl::Options options;
   options.pool = &pool;
@@ -90,6 +94,7 @@ absl::Status Serve(Flags flags) {
   options.platform_name = flags.platform_name;
   options.platform_version = fmt::format("switchtower {}", SWITCHTOWER_VERSION);
   options.device_memory = flags.device_memory;
+  options.trace = &trace;
   options.device_types = {device_type};
   options.run_after = [loop = timers.get()](std::chrono::milliseconds delay, Task task) {
     // Timers are set on the loop's own thread only.
@@ -97,11 +102,19 @@ absl::Status Serve(Flags flags) {
   };
   ControllerImpl controller(std::move(options));
 
+  IntrospectionService::Options introspection;
+  introspection.controller = &controller;
+  introspection.trace = &trace;
+  introspection.slices = [&manager] { return manager->Slices(); };
+  introspection.version = SWITCHTOWER_VERSION;
+  IntrospectionService introspection_service(std::move(introspection));
   FrontDoorOptions door_options;
   door_options.host = flags.bind;
   door_options.port = flags.port;
   door_options.shared_upload_dir = flags.shared_upload_dir;
   door_options.protocol_max = flags.protocol_max;
+  door_options.trace = &trace;
+  if (!flags.no_introspection) door_options.services = {&introspection_service};
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
   fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
              door->port());
@@ -142,6 +155,8 @@ void AddProxy(CLI::App& app, RoleMain& run) {
       ->check(CLI::NonNegativeNumber);
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));
+  role->add_flag("--no-introspection", flags->no_introspection,
+                 "don't answer status, top, why and trace, which tell every client of all sessions");
   role->add_flag("--stats", flags->stats, "at the end, print how many launches and bytes went where");
   flags->log.AddTo(role);
   role->callback([flags, &run] {
