@@ -30,6 +30,7 @@ std::string FormatSummary(const ControllerSnapshot& snapshot) {
     text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "worker", "executions",
                         "collectives", "in memory", "shared mem", "tcp", "put", "read");
     for (const WorkerSnapshot& worker : home.workers) {
+      if (worker.state != WorkerSnapshot::State::kUp) continue;
       const WorkerStats& stats = worker.stats;
       text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", worker.name, stats.launches,
                           stats.collectives, Bytes(stats.bytes_in_memory), Bytes(stats.bytes_shared_memory),

@@ -80,6 +80,7 @@ struct UpFlags {
   int64_t device_memory = 0;
   DispatchFlags dispatch;
   int cancel_grace_s = kCancelGraceDefaultS;
+  std::vector<std::string> fault_points;
   int protocol_max = kProtocolMax;
   bool stats = false;
 
@@ -105,6 +106,9 @@ struct UpFlags {
     AddFlag(app, "shared-upload-dir", shared_upload_dir, kSharedUploadDirHelp);
     dispatch.AddTo(app);
     AddCancelGrace(app, cancel_grace_s);
+    app->add_option("--fault-point", fault_points, "of the workers, for tests: NAME:KEY=NUMBER,...")
+        ->allow_extra_args(false)
+        ->group("");
     AddFlag(app, "protocol-max", protocol_max, kProtocolMaxHelp)->check(CLI::Range(kProtocolMin, kProtocolMax));
     app->add_flag("--stats", stats, "at the end, print how many launches and bytes went where");
   }
@@ -121,6 +125,7 @@ struct UpFlags {
     if (stats) options.proxy_flags.push_back("--stats");
     options.worker_flags.push_back("--transport=" + transport);
     options.worker_flags.push_back(fmt::format("--cancel-grace={}", cancel_grace_s));
+    for (const std::string& fault : fault_points) options.worker_flags.push_back("--fault-point=" + fault);
     if (options.log_level.empty()) options.log_level = options.log_dir.empty() ? "warn" : "info";
     return options;
   }

@@ -51,6 +51,7 @@ void AddResourceManager(CLI::App& app, RoleMain& run);
 void AddProxy(CLI::App& app, RoleMain& run);
 void AddWorker(CLI::App& app, RoleMain& run);
 void AddCompiler(CLI::App& app, RoleMain& run);
+void AddInspect(CLI::App& app, RoleMain& run);
 void AddProbe(CLI::App& app, RoleMain& run);
 
 // For a role's main: says `status` on stderr and gives the exit code.

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   AddProxy(app, run);
   AddWorker(app, run);
   AddCompiler(app, run);
+  AddInspect(app, run);
   AddProbe(app, run);
   CLI11_PARSE(app, argc, argv);
   return run();

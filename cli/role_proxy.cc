@@ -16,9 +16,11 @@
 #include "compiler/compiler_client.h"
 #include "compiler/program_cache.h"
 #include "compiler/program_key.h"
+#include "controller/api/trace.h"
 #include "controller/cluster/socket_worker_channel.h"
 #include "controller/sessions/controller_impl.h"
 #include "frontdoor/front_door.h"
+#include "inspect/introspection_service.h"
 #include "resource_manager/cluster_table.h"
 #include "resource_manager/resource_manager_client.h"
 #include "wire/ifrt/versions.h"
@@ -41,6 +43,7 @@ struct Flags {
   int connect_timeout_s = 600;
   int compile_timeout_s = 1800;
   bool stats = false;
+  bool no_introspection = false;
   LogFlags log;
 };
 
@@ -82,6 +85,7 @@ absl::Status Serve(Flags flags) {
   connector_options.controller = fmt::format("proxy pid {}", getpid());
   SocketConnector connector(std::move(connector_options));
   ThreadPool pool("controller", 4);
+  TraceRecorder trace;
 
   ControllerImpl::Options options;
   options.pool = &pool;
@@ -95,6 +99,7 @@ absl::Status Serve(Flags flags) {
   options.device_memory = flags.device_memory;
   options.launches_ahead = flags.dispatch.launches_ahead;
   options.policy = flags.dispatch.policy;
+  options.trace = &trace;
   options.device_types = {device_type};
   options.run_after = [loop = timers.get()](std::chrono::milliseconds delay, Task task) {
     // Timers are set on the loop's own thread only.
@@ -102,6 +107,12 @@ absl::Status Serve(Flags flags) {
   };
   ControllerImpl controller(std::move(options));
 
+  IntrospectionService::Options introspection;
+  introspection.controller = &controller;
+  introspection.trace = &trace;
+  introspection.slices = [&manager] { return manager->Slices(); };
+  introspection.version = SWITCHTOWER_VERSION;
+  IntrospectionService introspection_service(std::move(introspection));
   FrontDoorOptions door_options;
   door_options.host = flags.bind;
   door_options.port = flags.port;
@@ -109,6 +120,8 @@ absl::Status Serve(Flags flags) {
   door_options.protocol_max = flags.protocol_max;
   door_options.launches_in_flight_max =
       std::max(door_options.launches_in_flight_max, static_cast<size_t>(flags.dispatch.launches_ahead));
+  door_options.trace = &trace;
+  if (!flags.no_introspection) door_options.services = {&introspection_service};
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
   fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
              door->port());
@@ -149,6 +162,8 @@ void AddProxy(CLI::App& app, RoleMain& run) {
   flags->dispatch.AddTo(role);
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));
+  role->add_flag("--no-introspection", flags->no_introspection,
+                 "don't answer status, top, why and trace, which tell every client of all sessions");
   role->add_flag("--stats", flags->stats, "at the end, print how many launches and bytes went where");
   flags->log.AddTo(role);
   role->callback([flags, &run] {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/status_macros.h"
@@ -36,6 +37,7 @@ struct Flags {
   std::string transport = "auto";
   int connect_timeout_s = 600;
   int cancel_grace_s = kCancelGraceDefaultS;
+  std::vector<std::string> fault_points;
   LogFlags log;
 };
 
@@ -78,6 +80,10 @@ std::string AdvertisedHost(const Flags& flags) {
 }
 
 absl::Status Serve(Flags flags) {
+  for (const std::string& fault : flags.fault_points) {
+    RETURN_IF_ERROR(FaultPoint::Arm(fault));
+    LogWarn("fault point {} is armed: this worker fails on purpose", fault);
+  }
   flags.advertise_host = AdvertisedHost(flags);
   const auto timeout = std::chrono::seconds(flags.connect_timeout_s);
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(flags));
@@ -173,6 +179,10 @@ void AddWorker(CLI::App& app, RoleMain& run) {
   AddFlag(role, "connect-timeout", flags->connect_timeout_s, "seconds to keep trying the resource manager")
       ->check(CLI::Range(1, 1000000));
   AddCancelGrace(role, flags->cancel_grace_s);
+  // For tests: see base/fault_point.h.
+  role->add_option("--fault-point", flags->fault_points, "a place that fails on purpose: NAME:KEY=NUMBER,...")
+      ->allow_extra_args(false)
+      ->group("");
   flags->log.AddTo(role);
   role->callback([flags, &run] {
     run = [flags] {

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages=(git g++ cmake ninja-build ccache mold pkg-config python3 python3-venv
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libgtest-dev libgmock-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libxxhash-dev libzstd-dev
-  libopenblas-pthread-dev liblapacke-dev "$@"
+  libopenblas-pthread-dev liblapacke-dev nlohmann-json3-dev "$@"
 )
 missing=()
 for package in "${packages[@]}"; do

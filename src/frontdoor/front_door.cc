@@ -42,7 +42,8 @@ struct FrontDoor::Impl {
                 options.launches_in_flight_max,
                 options.waiting_upload_bytes_max,
                 options.shared_upload_dir,
-                options.protocol_max},
+                options.protocol_max,
+                options.trace},
         service(context) {}
 
   const int grace_ms;
@@ -99,6 +100,7 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   builder.RegisterService(&impl->service);
+  for (grpc::Service* service : options.services) builder.RegisterService(service);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) return absl::InternalError("gRPC can't start a server");
   std::unique_ptr<FrontDoor> door(new FrontDoor(std::move(impl)));

@@ -12,10 +12,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/api/session.h"
+#include "controller/api/trace.h"
 #include "wire/ifrt/versions.h"
+
+namespace grpc {
+class Service;
+}
 
 namespace switchtower {
 
@@ -34,6 +40,9 @@ struct FrontDoorOptions {
   // The highest version of the protocol that clients are offered.
   int protocol_max = kProtocolMax;
   int stop_grace_ms = 2000;
+  // Served on the same port; they outlive the door.
+  std::vector<grpc::Service*> services;
+  TraceRecorder* trace = nullptr;  // of requests; null: nobody traces
 };
 
 class FrontDoor {

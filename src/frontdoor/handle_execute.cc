@@ -40,6 +40,7 @@ absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& 
   }
   execute.launch_id = request.execute_options().launch_id();
   execute.user_context = context.user_context;
+  // Whatever the client asks: its user contexts are kept until the launch has ended.
   execute.want_status = true;
   if (request.result_status_handle() != 0) RETURN_IF_ERROR(CheckClientHandle(request.result_status_handle()));
   return execute;

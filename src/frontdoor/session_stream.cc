@@ -42,6 +42,27 @@ bool NobodyWaits(const IfrtResponse& response) {
 }
 constexpr std::chrono::milliseconds kWriteLater{1};
 constexpr size_t kWritesLaterMax = 64;
+// "loaded_executable_execute"
+std::string KindOf(const IfrtRequest& request) {
+  static const auto* kinds = IfrtRequest::descriptor()->FindOneofByName("request");
+  const auto* kind = request.GetReflection()->GetOneofFieldDescriptor(request, kinds);
+  if (kind == nullptr) return "unknown";
+  static constexpr std::string_view kSuffix = "_request";
+  const std::string& name = kind->name();
+  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name;
+}
+
+// Of those that the client chose the handle of.
+ArrayId FirstArrayOf(const IfrtRequest& request) {
+  if (request.has_loaded_executable_execute_request()) {
+    const auto& results = request.loaded_executable_execute_request().result_array_handle();
+    return results.empty() ? ArrayId{} : ArrayId{results[0]};
+  }
+  if (request.has_make_array_from_host_buffer_request()) {
+    return ArrayId{request.make_array_from_host_buffer_request().array_handle()};
+  }
+  return ArrayId{};
+}
 
 }  // namespace
 
@@ -152,7 +173,11 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
     return;
   }
   if (client_ == nullptr) return;  // ended before this request's turn
-  client_->Handle(request, weak_from_this());
+  if (door_.trace != nullptr && door_.trace->on()) {
+    HandleTraced(request);
+  } else {
+    client_->Handle(request, weak_from_this());
+  }
   const size_t bound = door_.launches_in_flight_max;
   bool stop = false;
   {
@@ -167,6 +192,17 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
       if (self->gate_.OnResume()) self->StartReadLocked();
     }
   });
+}
+
+void SessionStream::HandleTraced(IfrtRequest& request) {
+  TraceSpan span;
+  span.name = KindOf(request);
+  span.session = client_->session().description().id;
+  span.first_array = FirstArrayOf(request);
+  span.begin_ns = UnixNanoseconds();
+  client_->Handle(request, weak_from_this());
+  span.end_ns = UnixNanoseconds();
+  door_.trace->Add(std::move(span));
 }
 
 void SessionStream::Send(IfrtResponse response) {

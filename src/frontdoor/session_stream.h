@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/strand.h"
+#include "controller/api/trace.h"
 #include "frontdoor/agent_server.h"
 #include "frontdoor/client_session.h"
 #include "frontdoor/read_gate.h"
@@ -38,6 +39,7 @@ struct DoorContext {
   const int64_t waiting_upload_bytes_max;
   const std::string shared_upload_dir;
   const int protocol_max;
+  TraceRecorder* const trace;  // may be null
 };
 
 class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResponse>,
@@ -64,6 +66,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // On the strand.
   void Opened(absl::StatusOr<std::unique_ptr<Session>> session);
   void HandleOne(IfrtRequest& request, size_t bytes);
+  void HandleTraced(IfrtRequest& request);
   void CloseSession(const absl::Status& reason);
 
   // Ends the session, then the stream with `status`. Once.

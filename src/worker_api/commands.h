@@ -175,9 +175,14 @@ struct AskMemory {
   RequestId request;
 };
 
-// From now on, or no longer, LaunchTimes come ahead of the watermarks.
+// From now on, or no longer, LaunchTimes come ahead of the watermarks, and TransferTimes.
 struct ReportTimes {
   bool on = false;
+};
+
+// Answered by one WorkerActivity event, whatever the devices are at.
+struct AskActivity {
+  RequestId request;
 };
 
 // The answer to a HostCall: the results one after the other, or why there are none. Too late is no error.
@@ -194,6 +199,6 @@ struct EndSession {
 
 using WorkerCommand = std::variant<SetPeers, DefineGang, DropGang, LoadProgram, UnloadProgram, Launch, CancelLaunch,
                                    PutArray, StreamChunk, BindArrays, PutError, TransferArray, ReadShard, AwaitReady,
-                                   DeleteArrays, EndSession, ReturnHostCall, AskMemory, ReportTimes>;
+                                   DeleteArrays, EndSession, ReturnHostCall, AskMemory, ReportTimes, AskActivity>;
 
 }  // namespace switchtower

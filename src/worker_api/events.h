@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "types/ids.h"
 #include "types/shape.h"
+#include "worker_api/worker_activity.h"
 
 namespace switchtower {
 
@@ -101,7 +102,19 @@ struct LaunchTimes {
   std::vector<Span> spans;
 };
 
+// When bytes of array transfers were on their way to another worker, as LaunchTimes.
+struct TransferTimes {
+  struct Span {
+    LaunchId transfer;
+    WorkerId to;
+    uint64_t bytes = 0;
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;  // the fabric no longer needs them
+  };
+  std::vector<Span> spans;
+};
+
 using WorkerEvent = std::variant<Watermark, LaunchFailed, Ready, ReadData, ProgramLoadFailed, WorkerStats, HostCall,
-                                 MemoryInUse, LaunchTimes>;
+                                 MemoryInUse, LaunchTimes, WorkerActivity, TransferTimes>;
 
 }  // namespace switchtower

@@ -1,6 +1,5 @@
 """Memory of devices: what is too much is refused with a list of who holds it; arrays of more than 2 GiB."""
 
-import os
 import re
 import unittest
 
@@ -23,26 +22,27 @@ except Exception as error:
     print(f"{type(error).__name__}: {error}")
 """
 
-# Put, read, jit over and shard an array of more than 2 GiB. The values differ every 251 bytes, so that a piece in the
-# wrong place shows.
+# Put, compute with, shard and read back an array of more than 2 GiB. Rows differ and have an odd length, so that a piece
+# in the wrong place shows; nothing is kept longer than it must be.
 LARGE = """
-import jax, jax.numpy as jnp, numpy as np, ml_dtypes
+import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-rows, columns = 5 << 7, 4 << 20   # 2.5 GiB
-host = np.empty((rows, columns), np.uint8)
+rows, columns = 514, (1 << 22) + 3   # 2.008 GiB
 pattern = np.resize(np.arange(251, dtype=np.uint8), columns)
-for i in range(rows): host[i] = pattern + np.uint8(i)
-def same(got, what):
-    assert got.shape == host.shape and got.dtype == host.dtype, what
-    for i in range(rows): assert (got[i] == host[i]).all(), (what, i)
-    print(what, flush=True)
+def make():
+    host = np.empty((rows, columns), np.uint8)
+    for i in range(rows): np.add(pattern, np.uint8(i % 256), out=host[i])
+    return host
 def check(where, what):
-    put = jax.device_put(host, where)
+    put = jax.device_put(make(), where)
     sums = np.asarray(jax.jit(lambda a: a[:, ::65537].astype(jnp.int32).sum(1))(put))
-    assert (sums == host[:, ::65537].astype(np.int32).sum(1)).all(), what
+    for i in range(rows):
+        assert sums[i] == (pattern[::65537] + np.uint8(i % 256)).astype(np.int32).sum(), (what, i)
     got = np.asarray(put)
     put.delete()
-    same(got, what)
+    assert got.shape == (rows, columns) and got.dtype == np.uint8
+    for i in range(rows): assert (got[i] == pattern + np.uint8(i % 256)).all(), (what, i)
+    print(what, flush=True)
 check(jax.devices()[0], "one device")
 check(NamedSharding(Mesh(np.array(jax.devices()), ("x",)), P("x")), "sharded")
 """
@@ -68,7 +68,8 @@ class OutOfMemory(unittest.TestCase):
 
 
 class LargeArrays(unittest.TestCase):
-    @unittest.skipIf(free_gib() < 14, "needs 14 GiB of free memory")
+    # On one machine the client, the proxy and the worker have the array at once while it is read.
+    @unittest.skipIf(free_gib() < 12, "needs 12 GiB of free memory")
     def test_more_than_2_gib(self):
         with Up((1, 2, 1)) as up:
             done = up.run(LARGE, timeout=1200)

@@ -79,6 +79,7 @@ class ClusterView {
   // S-3: under which the present holder numbers its launches.
   uint64_t home_epoch() const { return lease_.home_epoch; }
   std::vector<WorkerLinkPtr> links() const;
+  int32_t seats() const { return static_cast<int32_t>(seats_.size()); }
 
  private:
   struct Seat {

@@ -64,6 +64,8 @@ class FakeWorker {
     changed_.NotifyAll();
     if (!automatic) return;
     if (const auto* launch = std::get_if<Launch>(&command)) Emit(Watermark{launch->id});
+    if (const auto* ask = std::get_if<AskActivity>(&command))
+      Emit(WorkerActivity{ask->request, {}, {}, {}, {}, {}, {}});
     if (const auto* await = std::get_if<AwaitReady>(&command)) Emit(Ready{await->request, absl::OkStatus()});
     if (const auto* read = std::get_if<ReadShard>(&command)) {
       Emit(ReadData{read->request, std::make_shared<const std::string>(read_bytes), true, absl::OkStatus()});

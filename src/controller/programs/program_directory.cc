@@ -1,5 +1,7 @@
 #include "controller/programs/program_directory.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +23,26 @@ absl::Status CheckType(const WorkerLink& link, const PlacedProgram& placed) {
 }
 
 }  // namespace
+
+void ProgramDirectory::Retain(const PlacedProgram& placed) {
+  Program& program = programs_[placed.program->id];
+  ++program.uses;
+  program.program = placed.program;
+}
+
+std::vector<ProgramSnapshot> ProgramDirectory::Describe() const {
+  std::vector<ProgramSnapshot> programs;
+  for (const auto& [id, program] : programs_) {
+    if (program.program == nullptr) continue;
+    const ProgramInfo& info = program.program->info;
+    programs.push_back(
+        {id, info.name, info.source, info.num_partitions, program.uses, static_cast<int32_t>(program.loaded.size())});
+  }
+  std::sort(programs.begin(), programs.end(), [](const ProgramSnapshot& a, const ProgramSnapshot& b) {
+    return std::tie(a.name, a.id) < std::tie(b.name, b.id);
+  });
+  return programs;
+}
 
 absl::Status ProgramDirectory::EnsureLoaded(const WorkerLinkPtr& link, const PlacedProgram& placed) {
   Program& program = programs_[placed.program->id];

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "controller/api/snapshot.h"
 #include "controller/cluster/cluster_view.h"
 #include "controller/programs/placed_program.h"
 
@@ -20,17 +21,19 @@ namespace switchtower {
 
 class ProgramDirectory {
  public:
-  void Retain(const ProgramId& program) { ++programs_[program].uses; }
+  void Retain(const PlacedProgram& placed);
   // Tells the workers that have it.
   void Release(const ProgramId& program);
   // Sends the program unless the worker has it.
   absl::Status EnsureLoaded(const WorkerLinkPtr& link, const PlacedProgram& placed);
   void DropWorker(WorkerId worker);
+  std::vector<ProgramSnapshot> Describe() const;
   size_t size() const { return programs_.size(); }
 
  private:
   struct Program {
     int64_t uses = 0;
+    std::shared_ptr<const CompiledProgram> program;
     absl::flat_hash_map<WorkerId, WorkerLinkPtr> loaded;
     std::shared_ptr<const SharedCommand> command;  // encoded once for all workers
   };

@@ -120,6 +120,8 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body, const LaunchForecast::Expect
   record.gang = gang;
   record.expected = expected;
   record.on_status = std::move(body.on_status);
+  record.command = std::move(command);
+  record.sent = std::chrono::steady_clock::now();
   in_flight_.Add(id, std::move(record));
   return true;
 }
@@ -219,7 +221,7 @@ void Dispatcher::SendDelete(Op& op, DeleteOp& body) {
 
 void Dispatcher::SendRetain(RetainOp& body) {
   const PlacedProgram& program = *body.program;
-  programs_.Retain(program.program->id);
+  programs_.Retain(program);
   for (int32_t seat : program.devices->seats) {
     // Ahead of the first launch where the worker is in; a mismatch is told by the launch.
     if (WorkerLinkPtr link = view_.link(seat); link != nullptr) programs_.EnsureLoaded(link, program).IgnoreError();

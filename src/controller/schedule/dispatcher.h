@@ -53,6 +53,7 @@ class Dispatcher {
   void ReleaseProgram(const ProgramId& program) { programs_.Release(program); }
   void WorkerLost(const WorkerLinkPtr& link) { programs_.DropWorker(link->info.id); }
 
+  std::vector<ProgramSnapshot> DescribePrograms() const { return programs_.Describe(); }
   LaunchId last_id() const { return last_id_; }
   const DispatchTotals& totals() const { return totals_; }
 

@@ -20,9 +20,11 @@ class HomePort {
   HomePort(std::shared_ptr<Poster> poster, Sequencer& sequencer, std::shared_ptr<const LossLedger> losses)
       : poster_(std::move(poster)), sequencer_(sequencer), losses_(std::move(losses)) {}
 
-  void AddSession(SessionId session, std::string peer, SessionStanding standing, std::shared_ptr<SessionFlow> flow) {
-    poster_->Post([this, session, peer = std::move(peer), standing, flow = std::move(flow)]() mutable {
-      sequencer_.AddSession(session, std::move(peer), standing, std::move(flow));
+  void AddSession(SessionId session, std::string peer, SessionStanding standing,
+                  std::vector<std::pair<DeviceId, Place>> devices, std::shared_ptr<SessionFlow> flow) {
+    poster_->Post([this, session, peer = std::move(peer), standing, devices = std::move(devices),
+                   flow = std::move(flow)]() mutable {
+      sequencer_.AddSession(session, std::move(peer), standing, std::move(devices), std::move(flow));
     });
   }
   void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server) {

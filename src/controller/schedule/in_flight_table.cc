@@ -31,6 +31,43 @@ LaunchRecord* InFlightTable::Find(LaunchId id) {
   return it == launches_.end() ? nullptr : &it->second;
 }
 
+const LaunchRecord* InFlightTable::Find(LaunchId id) const {
+  auto it = launches_.find(id);
+  return it == launches_.end() ? nullptr : &it->second;
+}
+
+// A worker ends its launches in the order in which they were sent.
+bool InFlightTable::IsOpenOn(const WorkerLink& link, LaunchId id) const {
+  auto it = by_worker_.find(&link);
+  return it != by_worker_.end() && !it->second.empty() && id >= it->second.front();
+}
+
+std::vector<LaunchSnapshot> InFlightTable::Describe(std::chrono::steady_clock::time_point now) const {
+  std::vector<LaunchSnapshot> snapshots;
+  for (const auto& [id, record] : launches_) {
+    if (snapshots.size() == kSnapshotLaunchesMax) break;
+    const Launch& launch = std::get<Launch>(record.command->command());
+    const ProgramInfo& info = record.program->program->info;
+    LaunchSnapshot& told = snapshots.emplace_back();
+    told.id = id;
+    told.session = record.session;
+    told.program = record.program->program->id;
+    told.name = info.name;
+    told.source = info.source;
+    told.call_site = record.call_site;
+    told.client_launch_id = launch.client_launch_id;
+    told.age_us = std::chrono::duration_cast<std::chrono::microseconds>(now - record.sent).count();
+    for (const Place& place : record.program->devices->places) told.ranks.push_back({place.seat, place.ordinal});
+    told.arguments = launch.arguments;
+    told.results = launch.results;
+    for (const WorkerLinkPtr& link : record.gang->links) {
+      if (link->open && IsOpenOn(*link, id)) told.open_seats.push_back(link->seat);
+    }
+    if (!record.error.ok()) told.error = std::string(record.error.message());
+  }
+  return snapshots;
+}
+
 void InFlightTable::EndedOn(LaunchId id) {
   auto it = launches_.find(id);
   if (it == launches_.end() || --it->second.remaining > 0) return;

@@ -6,15 +6,18 @@
 //           lost. I-2 the first failure of a launch is told to its other workers, once.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "controller/api/snapshot.h"
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/gang_table.h"
 #include "controller/schedule/launch_forecast.h"
@@ -30,6 +33,9 @@ struct LaunchRecord {
   int remaining = 0;   // workers that haven't ended it
   absl::Status error;  // first cause
   Callback<absl::Status> on_status;
+  std::shared_ptr<const SharedCommand> command;  // holds the Launch
+  std::chrono::steady_clock::time_point sent;
+  std::string call_site;  // in the client, if it tells
   AdmissionLedger::Token temporaries;
   LaunchForecast::Expectation expected;
   std::vector<Place> done_at;  // devices that told their time of it
@@ -49,10 +55,14 @@ class InFlightTable {
   bool Contains(LaunchId id) const { return launches_.count(id) > 0; }
   // Null if it isn't (or no longer) in flight.
   LaunchRecord* Find(LaunchId id);
+  const LaunchRecord* Find(LaunchId id) const;
   // Tells all workers of the launch but `except`. The first cause stays.
   void Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause);
   void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
   void FailSession(SessionId session, const absl::Status& cause);
+
+  // The oldest kSnapshotLaunchesMax.
+  std::vector<LaunchSnapshot> Describe(std::chrono::steady_clock::time_point now) const;
 
   bool empty() const { return launches_.empty(); }
   size_t size() const { return launches_.size(); }
@@ -64,6 +74,7 @@ class InFlightTable {
     std::vector<WorkerLinkPtr> links;
   };
   void EndedOn(LaunchId id);
+  bool IsOpenOn(const WorkerLink& link, LaunchId id) const;
   static void Cancel(LaunchId id, const std::vector<WorkerLinkPtr>& links, const WorkerLink* except,
                      const absl::Status& cause);
 

@@ -58,6 +58,8 @@ class OpQueue {
   const std::map<uint64_t, Entry*>& free_at_once() const { return free_at_once_; }
   // The earliest; not of an empty queue.
   const Entry& front() const { return entries_.begin()->second; }
+  // All, by arrival.
+  const std::map<uint64_t, Entry>& entries() const { return entries_; }
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
 

@@ -1,6 +1,7 @@
 #include "controller/schedule/request_table.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace switchtower {
@@ -15,6 +16,7 @@ void RequestTable::AwaitReady(SessionId session,
     wait->done(absl::OkStatus());
     return;
   }
+  const auto now = std::chrono::steady_clock::now();
   for (size_t group = 0; group < groups.size(); ++group) {
     const auto& [links, arrays] = groups[group];
     for (const WorkerLinkPtr& link : links) {
@@ -24,7 +26,10 @@ void RequestTable::AwaitReady(SessionId session,
       pending.link = link;
       pending.wait = wait;
       pending.group = group;
-      link->Send(WorkerCommand(switchtower::AwaitReady{id, session, arrays}));
+      pending.since = now;
+      pending.command =
+          std::make_shared<const SharedCommand>(WorkerCommand(switchtower::AwaitReady{id, session, arrays}));
+      link->Send(pending.command);
     }
   }
 }
@@ -40,7 +45,9 @@ void RequestTable::Read(SessionId session, const WorkerLinkPtr& link, const Phys
   pending.session = session;
   pending.link = link;
   pending.read = std::make_unique<ReadOp>(std::move(op));
-  link->Send(WorkerCommand(std::move(command)));
+  pending.since = std::chrono::steady_clock::now();
+  pending.command = std::make_shared<const SharedCommand>(WorkerCommand(std::move(command)));
+  link->Send(pending.command);
 }
 
 void RequestTable::Finish(Pending pending, const absl::Status& status) {
@@ -94,6 +101,32 @@ void RequestTable::OnReadData(ReadData event) {
   Pending pending = std::move(it->second);
   pending_.erase(it);
   Answer(std::move(pending), event.status);
+}
+
+std::vector<WaitSnapshot> RequestTable::Describe(std::chrono::steady_clock::time_point now) const {
+  // Parts of one wait: the same arrays asked of several workers.
+  std::map<std::pair<const Wait*, size_t>, WaitSnapshot> waits;
+  std::vector<WaitSnapshot> snapshots;
+  for (const auto& [id, pending] : pending_) {
+    WaitSnapshot wait{pending.session, pending.read != nullptr, {}, {}, 0};
+    wait.age_us = std::chrono::duration_cast<std::chrono::microseconds>(now - pending.since).count();
+    if (pending.read != nullptr) {
+      wait.arrays = {pending.read->array};
+      wait.open_seats = {pending.link->seat};
+      snapshots.push_back(std::move(wait));
+      continue;
+    }
+    auto [it, added] = waits.try_emplace({pending.wait.get(), pending.group}, std::move(wait));
+    if (added) it->second.arrays = std::get<switchtower::AwaitReady>(pending.command->command()).arrays;
+    it->second.open_seats.push_back(pending.link->seat);
+  }
+  for (auto& [key, wait] : waits) snapshots.push_back(std::move(wait));
+  for (WaitSnapshot& wait : snapshots) {
+    if (wait.arrays.size() > kSnapshotArraysMax) wait.arrays.resize(kSnapshotArraysMax);
+    std::sort(wait.open_seats.begin(), wait.open_seats.end());
+  }
+  std::sort(snapshots.begin(), snapshots.end(), [](const auto& a, const auto& b) { return a.age_us > b.age_us; });
+  return snapshots;
 }
 
 template <typename Match>

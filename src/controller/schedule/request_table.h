@@ -6,6 +6,7 @@
 //           lost, or with its session's end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "controller/api/snapshot.h"
 #include "controller/cluster/cluster_view.h"
 #include "controller/schedule/ops.h"
 
@@ -34,6 +36,7 @@ class RequestTable {
   void OnReadData(ReadData event);
   void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
   void FailSession(SessionId session, const absl::Status& cause);
+  std::vector<WaitSnapshot> Describe(std::chrono::steady_clock::time_point now) const;
   size_t size() const { return pending_.size(); }
 
  private:
@@ -48,8 +51,10 @@ class RequestTable {
     WorkerLinkPtr link;
     std::shared_ptr<Wait> wait;  // readiness
     size_t group = 0;
-    std::unique_ptr<ReadOp> read;  // or a read
-    absl::Status held;             // an answer that waits for the worker's story of it
+    std::unique_ptr<ReadOp> read;                  // or a read
+    std::shared_ptr<const SharedCommand> command;  // names the arrays
+    std::chrono::steady_clock::time_point since;
+    absl::Status held;  // an answer that waits for the worker's story of it
   };
   void Answer(Pending pending, const absl::Status& status);
   void Finish(Pending pending, const absl::Status& status);

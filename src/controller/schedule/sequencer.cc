@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "controller/schedule/op_traits.h"
 #include "controller/schedule/policies/fifo_policy.h"
+#include "controller/schedule/snapshots.h"
 
 namespace switchtower {
 namespace {
@@ -23,6 +25,7 @@ Sequencer::Sequencer(Options options)
       policy_needs_(policy_->needs()),
       clock_(options.clock ? std::move(options.clock) : MachineClock),
       losses_(options.losses),
+      trace_(options.trace),
       view_(*options.connector, std::move(options.unreachable), poster_, losses_, *this),
       admission_(options.device_memory),
       in_flight_([this](LaunchId, LaunchRecord record) { OnLaunchEnd(std::move(record)); }),
@@ -36,10 +39,11 @@ Sequencer::Sequencer(Options options)
 Sequencer::~Sequencer() { Stop(absl::CancelledError("the controller stops")); }
 
 void Sequencer::AddSession(SessionId id, std::string peer, SessionStanding standing,
-                           std::shared_ptr<SessionFlow> flow) {
+                           std::vector<std::pair<DeviceId, Place>> devices, std::shared_ptr<SessionFlow> flow) {
   SessionState& session = sessions_[id];
   session.peer = std::move(peer);
   session.standing = standing;
+  session.devices = std::move(devices);
   session.flow = std::move(flow);
   device_time_.AddSession(id, standing.weight);
 }
@@ -91,7 +95,7 @@ void Sequencer::FailOp(SessionState& session, Op op, const absl::Status& cause) 
 }
 
 void Sequencer::OnWorkerIn(const WorkerLinkPtr& link) {
-  if (policy_needs_.launch_times) link->Send(WorkerCommand(ReportTimes{true}));
+  if (policy_needs_.launch_times || report_times_) link->Send(WorkerCommand(switchtower::ReportTimes{true}));
   Pump();
 }
 
@@ -100,6 +104,7 @@ void Sequencer::OnWorkerLost(const WorkerLinkPtr& link, const absl::Status& caus
   in_flight_.WorkerLost(link, cause);
   requests_.WorkerLost(link, cause);
   memory_.WorkerLost(link);
+  activity_.WorkerLost(link);
   admission_.DropSeat(link->seat);
   AfterEnds();
 }
@@ -121,6 +126,8 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     void operator()(const WorkerStats& event) { link->stats = event; }
     void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
     void operator()(const LaunchTimes& event) { self.OnLaunchTimes(link, event); }
+    void operator()(const TransferTimes& event) { self.Trace(*link, event); }
+    void operator()(WorkerActivity& event) { self.activity_.OnAnswer(link, std::move(event)); }
     void operator()(HostCall& event) { self.OnHostCall(link, std::move(event)); }
   };
   std::visit(Visitor{*this, link}, event);
@@ -142,6 +149,7 @@ void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
 }
 
 void Sequencer::OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& event) {
+  Trace(*link, event);
   if (!policy_needs_.launch_times) return;
   for (const LaunchTimes::Span& span : event.spans) {
     LaunchRecord* record = in_flight_.Find(span.launch);
@@ -252,25 +260,115 @@ void Sequencer::Stop(const absl::Status& reason) {
   view_.Close();
 }
 
+uint64_t Sequencer::AskWorkers(absl::AnyInvocable<void()> done) {
+  return activity_.Ask(view_.links(), std::chrono::steady_clock::now(), std::move(done));
+}
+
 HomeSnapshot Sequencer::Snapshot() const {
+  const auto now = std::chrono::steady_clock::now();
   HomeSnapshot home;
   const DispatchTotals& totals = dispatcher_.totals();
   home.epoch = view_.home_epoch();
+  home.device_memory = admission_.limit();
   home.launches = totals.launches;
   home.launches_in_flight = in_flight_.size();
   home.transfers = totals.transfers;
   home.puts = totals.puts;
   home.reads = totals.reads;
-  for (const WorkerLinkPtr& link : view_.links()) {
-    home.workers.push_back(
-        {link->info.id, link->name, link->commands_sent, link->channel->queued_bytes(), link->stats});
-  }
-  for (const auto& [id, session] : sessions_) {
-    const char* waits_for = session.queue.empty() ? "" : session.queue.front().waits_for;
-    home.sessions.push_back(
-        {id, session.peer, session.launches_sent, session.flow->in_flight(), session.queue.size(), waits_for});
-  }
+  home.workers = DescribeWorkers(view_, activity_, now);
+  for (const auto& [id, session] : sessions_) home.sessions.push_back(DescribeSession(id, session, now));
+  home.programs = dispatcher_.DescribePrograms();
+  home.in_flight = in_flight_.Describe(now);
+  home.waits = requests_.Describe(now);
+  home.collectives = MergeCollectives(home.workers, in_flight_);
   return home;
+}
+
+void Sequencer::ReportTimes(bool on) {
+  report_times_ = on;
+  if (policy_needs_.launch_times) return;  // they are told anyway
+  auto command = std::make_shared<const SharedCommand>(WorkerCommand(switchtower::ReportTimes{on}));
+  for (const WorkerLinkPtr& link : view_.links()) link->Send(command);
+}
+
+bool Sequencer::Dispatch(Op op, const LaunchForecast::Expectation& expected) {
+  if (trace_ == nullptr || !trace_->on()) return dispatcher_.Send(std::move(op), expected);
+  TraceSpan span = BeginSpan(op);
+  const LaunchId before = dispatcher_.last_id();
+  const bool sent = dispatcher_.Send(std::move(op), expected);
+  if (dispatcher_.last_id() != before) span.launch = dispatcher_.last_id();
+  span.end_ns = UnixNanoseconds();
+  trace_->Add(std::move(span));
+  return sent;
+}
+
+TraceSpan Sequencer::BeginSpan(const Op& op) const {
+  TraceSpan span;
+  span.kind = TraceSpan::Kind::kSequence;
+  span.begin_ns = UnixNanoseconds();
+  const QueuedSnapshot told = DescribeQueued(op);
+  span.name = told.what;
+  span.session = op.session;
+  if (!told.makes.empty()) span.first_array = told.makes.front();
+  return span;
+}
+
+void Sequencer::Trace(const WorkerLink& link, const LaunchTimes& times) {
+  if (trace_ == nullptr || !trace_->on()) return;
+  for (const LaunchTimes::Span& had : times.spans) {
+    const LaunchRecord* record = in_flight_.Find(had.launch);
+    TraceSpan span;
+    span.kind = TraceSpan::Kind::kExecute;
+    span.begin_ns = static_cast<uint64_t>(had.begin_ns);
+    span.end_ns = static_cast<uint64_t>(had.end_ns);
+    span.name = record == nullptr ? "launch" : record->program->program->info.name;
+    if (record != nullptr) span.session = record->session;
+    span.launch = had.launch;
+    span.worker = link.name;
+    span.device = had.ordinal;
+    trace_->Add(std::move(span));
+  }
+}
+
+void Sequencer::Trace(const WorkerLink& link, const TransferTimes& times) {
+  if (trace_ == nullptr || !trace_->on()) return;
+  for (const TransferTimes::Span& sent : times.spans) {
+    TraceSpan span;
+    span.kind = TraceSpan::Kind::kTransfer;
+    span.begin_ns = static_cast<uint64_t>(sent.begin_ns);
+    span.end_ns = static_cast<uint64_t>(sent.end_ns);
+    span.name = "array transfer";
+    span.launch = sent.transfer;
+    span.worker = link.name;
+    for (const WorkerLinkPtr& peer : view_.links()) {
+      if (peer->info.id == sent.to) span.to_worker = peer->name;
+    }
+    span.bytes = sent.bytes;
+    trace_->Add(std::move(span));
+  }
+}
+
+SessionSnapshot Sequencer::DescribeSession(SessionId id, const SessionState& session,
+                                           std::chrono::steady_clock::time_point now) const {
+  SessionSnapshot told;
+  told.id = id;
+  told.peer = session.peer;
+  told.launches_sent = session.launches_sent;
+  told.launches_in_flight = session.flow->in_flight();
+  told.operations_queued = session.queue.size();
+  told.waits_for = session.queue.empty() ? "" : session.queue.front().waits_for;
+  const SessionFlow::Compiles compiles = session.flow->compiles();
+  told.compiles = compiles.running;
+  if (compiles.running > 0) told.compile_age_us = MicrosecondsSince(compiles.oldest, now);
+  for (const auto& [device, place] : session.devices) told.devices.push_back({device, {place.seat, place.ordinal}});
+  for (const auto& [arrival, queued] : session.queue.entries()) {
+    if (told.queue.size() == kSnapshotQueuedMax) break;
+    told.queue.push_back(DescribeQueued(queued.op));
+    std::string missing = MissingWorkers(queued.op, view_);
+    if (missing.empty()) missing = queued.free() ? queued.waits_for : "earlier operations on its arrays";
+    told.queue.back().waits_for = std::move(missing);
+  }
+  return told;
 }
 
 }  // namespace switchtower

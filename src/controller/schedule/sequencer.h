@@ -30,7 +30,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "controller/api/snapshot.h"
+#include "controller/api/trace.h"
 #include "controller/cluster/cluster_view.h"
+#include "controller/schedule/activity_questions.h"
 #include "controller/schedule/admission_ledger.h"
 #include "controller/schedule/device_time_ledger.h"
 #include "controller/schedule/dispatcher.h"
@@ -60,23 +62,31 @@ class Sequencer : private ClusterView::Observer {
     int32_t launches_ahead = LaunchWindow::Limits{}.launches;
     std::unique_ptr<LaunchPolicy> policy;  // null: FIFO
     std::function<int64_t()> clock;        // ns from any fixed moment; null: the machine's
+    TraceRecorder* trace = nullptr;        // null: nobody traces
   };
   explicit Sequencer(Options options);
   ~Sequencer() override;
 
   void OnLease(SeatedLease lease) { view_.OnLease(std::move(lease)); }
-  void AddSession(SessionId session, std::string peer, SessionStanding standing, std::shared_ptr<SessionFlow> flow);
+  void AddSession(SessionId session, std::string peer, SessionStanding standing,
+                  std::vector<std::pair<DeviceId, Place>> devices, std::shared_ptr<SessionFlow> flow);
   void ServeCalls(SessionId session, std::shared_ptr<ClientCallServer> server);
   void Take(Op op);
   void EndSession(SessionId session, const absl::Status& reason);
   void Stop(const absl::Status& reason);
   HomeSnapshot Snapshot() const;
+  // Asks the workers what they are at; `done` runs when all have answered or Expire(number) was called.
+  uint64_t AskWorkers(absl::AnyInvocable<void()> done);
+  // Has the workers tell when launches and transfers ran, for the trace recorder.
+  void ReportTimes(bool on);
+  void ExpireQuestion(uint64_t number) { activity_.Expire(number); }
   // What the devices hold; those whose worker is lost are left out.
   void ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done);
 
  private:
   struct SessionState {
     std::string peer;
+    std::vector<std::pair<DeviceId, Place>> devices;
     std::shared_ptr<SessionFlow> flow;
     std::shared_ptr<ClientCallServer> calls;  // null: calls to the client fail
     SessionStanding standing;
@@ -127,17 +137,26 @@ class Sequencer : private ClusterView::Observer {
   void GatherCandidates();
   bool IsKept(const DeviceList& devices) const;
   void KeepDevices(const Op& op);
+  // Sends it now; recorded while somebody traces. False: a launch that could not be sent after all.
+  bool Dispatch(Op op, const LaunchForecast::Expectation& expected = {});
+  TraceSpan BeginSpan(const Op& op) const;
+  void Trace(const WorkerLink& link, const LaunchTimes& times);
+  void Trace(const WorkerLink& link, const TransferTimes& times);
+  SessionSnapshot DescribeSession(SessionId id, const SessionState& session,
+                                  std::chrono::steady_clock::time_point now) const;
 
   const std::shared_ptr<Poster> poster_;
   const std::unique_ptr<LaunchPolicy> policy_;
   const LaunchPolicy::Needs policy_needs_;
   const std::function<int64_t()> clock_;
   const std::shared_ptr<LossLedger> losses_;
+  TraceRecorder* const trace_;
   ClusterView view_;
   AdmissionLedger admission_;
   InFlightTable in_flight_;
   RequestTable requests_;
   MemoryQuestions memory_;
+  ActivityQuestions activity_;
   Dispatcher dispatcher_;
   LaunchWindow window_;
   LaunchForecast forecast_;
@@ -153,6 +172,7 @@ class Sequencer : private ClusterView::Observer {
   std::vector<const DeviceList*> kept_;             // in this round
   std::vector<LaunchCandidate> candidates_;         // scratch
   std::vector<OpQueue::Entry*> candidate_entries_;  // of them
+  bool report_times_ = false;
 };
 
 }  // namespace switchtower

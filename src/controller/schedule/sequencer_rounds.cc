@@ -142,7 +142,7 @@ void Sequencer::Send(SessionState& session, Op op) {
   CountProgram(session, op);
   if (policy_needs_.forecast) forecast_.Passed(op);
   const bool is_delete = std::holds_alternative<DeleteOp>(op.body);
-  dispatcher_.Send(std::move(op));
+  Dispatch(std::move(op));
   if (is_delete && in_flight_.empty()) admission_.Ended(false, {});
 }
 
@@ -159,7 +159,7 @@ void Sequencer::SendLaunch(SessionState& session, Op op) {
     expected.duration_ns = forecast_.Duration(program->program->id);
   }
   if (counts) window_.Sent(*program->devices, expected.duration_ns);
-  if (dispatcher_.Send(std::move(op), expected)) {
+  if (Dispatch(std::move(op), expected)) {
     ++session.launches_sent;
     if (policy_needs_.launch_times) {
       device_time_.Sent(id, expected.duration_ns * static_cast<int64_t>(program->devices->places.size()));

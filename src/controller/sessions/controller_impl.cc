@@ -92,12 +92,14 @@ absl::Status ControllerImpl::CreateHome(const std::string& key, Entry& entry, st
   home.device_memory = options_.device_memory;
   home.launches_ahead = options_.launches_ahead;
   home.policy = options_.policy;
+  home.trace = options_.trace;
   home.request.slices = std::move(slices);
   home.request.owner = fmt::format("{} {}", options_.name, request.peer);
   home.on_change = [this, poster = poster_, key](SeatedLease lease) {
     poster->Post([this, key, lease = std::move(lease)]() mutable { OnLease(key, std::move(lease)); });
   };
   ASSIGN_OR_RETURN(entry.home, Home::Create(std::move(home)));
+  if (report_times_) entry.home->ReportTimes(true);
   return absl::OkStatus();
 }
 
@@ -211,23 +213,43 @@ void ControllerImpl::Remember(HomeSnapshot ended) {
   if (ended_homes_.size() > kEndedHomesMax) ended_homes_.pop_front();
 }
 
-void ControllerImpl::Snapshot(absl::AnyInvocable<void(ControllerSnapshot)> done) {
+void ControllerImpl::Snapshot(Done done) {
+  GatherHomes([](Home& home, HomeDone got) { home.Snapshot(std::move(got)); }, std::move(done));
+}
+
+void ControllerImpl::Inspect(std::chrono::milliseconds patience, Done done) {
+  GatherHomes(
+      [this, patience](Home& home, HomeDone got) { home.Inspect(patience, options_.run_after, std::move(got)); },
+      std::move(done));
+}
+
+void ControllerImpl::ReportTimes(bool on) {
+  poster_->Post([this, on] {
+    report_times_ = on;
+    for (auto& [key, entry] : homes_) entry.home->ReportTimes(on);
+  });
+}
+
+void ControllerImpl::GatherHomes(absl::AnyInvocable<void(Home&, HomeDone)> ask, Done done) {
   struct Gather {
     ControllerSnapshot snapshot;
-    absl::AnyInvocable<void(ControllerSnapshot)> done;
+    Done done;
     ~Gather() { done(std::move(snapshot)); }  // the last home has answered
     Mutex mutex;
   };
   auto gather = std::make_shared<Gather>();
   gather->done = std::move(done);
-  poster_->Post([this, gather] {
+  poster_->Post([this, gather, ask = std::move(ask)]() mutable {
     {
       MutexLock lock(gather->mutex);
       gather->snapshot.ended.assign(ended_homes_.begin(), ended_homes_.end());
     }
     for (auto& [key, entry] : homes_) {
-      entry.home->Snapshot([gather, slices = entry.slices](HomeSnapshot home) {
+      std::vector<std::string> opening;
+      for (const Opening& one : entry.opening) opening.push_back(one.request.peer);
+      ask(*entry.home, [gather, slices = entry.slices, opening = std::move(opening)](HomeSnapshot home) {
         home.slices = slices;
+        home.opening = opening;
         MutexLock lock(gather->mutex);
         gather->snapshot.homes.push_back(std::move(home));
       });

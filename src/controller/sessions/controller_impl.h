@@ -44,6 +44,7 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
     int64_t device_memory = 0;                                 // bytes of each device, 0: not limited
     int32_t launches_ahead = LaunchWindow::Limits{}.launches;  // of each device
     std::string policy = "fifo";                               // MakeLaunchPolicy's names
+    TraceRecorder* trace = nullptr;
     // What slices of a platform have that no worker has joined yet; for compiling without chips.
     std::vector<DeviceType> device_types;
     std::chrono::milliseconds open_timeout{60000};
@@ -54,7 +55,9 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   ~ControllerImpl() override;
 
   void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
-  void Snapshot(absl::AnyInvocable<void(ControllerSnapshot)> done) override;
+  void Snapshot(Done done) override;
+  void ReportTimes(bool on) override;
+  void Inspect(std::chrono::milliseconds patience, Done done) override;
 
  private:
   using OpenDone = Callback<absl::StatusOr<std::unique_ptr<Session>>>;
@@ -83,6 +86,9 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   void OnClosed(const std::string& key, SessionId session);
   void DropIfUnused(const std::string& key);
   void Remember(HomeSnapshot ended);
+  // What `ask` gets from each home.
+  using HomeDone = absl::AnyInvocable<void(HomeSnapshot)>;
+  void GatherHomes(absl::AnyInvocable<void(Home&, HomeDone)> ask, Done done);
 
   const Options options_;
   Strand strand_;
@@ -90,6 +96,7 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   std::map<std::string, Entry> homes_;
   std::deque<HomeSnapshot> ended_homes_;  // the last few
   uint64_t openings_ = 0;
+  bool report_times_ = false;
 };
 
 }  // namespace switchtower

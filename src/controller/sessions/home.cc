@@ -31,6 +31,7 @@ Home::Home(const Options& options, std::unique_ptr<LaunchPolicy> policy)
   sequencer.device_memory = options.device_memory;
   sequencer.launches_ahead = options.launches_ahead;
   sequencer.policy = std::move(policy);
+  sequencer.trace = options.trace;
   sequencer_ = std::make_unique<Sequencer>(std::move(sequencer));
   port_ = std::make_shared<HomePort>(poster_, *sequencer_, losses_);
 }
@@ -60,6 +61,17 @@ Home::~Home() {
 
 void Home::Snapshot(absl::AnyInvocable<void(HomeSnapshot)> done) {
   poster_->Post([this, done = std::move(done)]() mutable { done(sequencer_->Snapshot()); });
+}
+
+void Home::Inspect(std::chrono::milliseconds patience, const RunAfter& run_after,
+                   absl::AnyInvocable<void(HomeSnapshot)> done) {
+  poster_->Post([this, poster = poster_, patience, run_after, done = std::move(done)]() mutable {
+    const uint64_t question =
+        sequencer_->AskWorkers([this, done = std::move(done)]() mutable { done(sequencer_->Snapshot()); });
+    if (!run_after) return;
+    run_after(patience,
+              [this, poster, question] { poster->Post([this, question] { sequencer_->ExpireQuestion(question); }); });
+  });
 }
 
 }  // namespace switchtower

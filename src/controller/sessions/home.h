@@ -9,6 +9,7 @@
 //           another thread of the pool.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@ class Home {
     int64_t device_memory = 0;
     int32_t launches_ahead = LaunchWindow::Limits{}.launches;
     std::string policy = "fifo";  // MakeLaunchPolicy's names
+    TraceRecorder* trace = nullptr;
     LeaseRequest request;
     // Each later state of the lease; any thread, must only post.
     std::function<void(SeatedLease)> on_change;
@@ -41,8 +43,16 @@ class Home {
   Home(const Home&) = delete;
   Home& operator=(const Home&) = delete;
 
+  void ReportTimes(bool on) {
+    poster_->Post([this, on] { sequencer_->ReportTimes(on); });
+  }
   const std::shared_ptr<HomePort>& port() const { return port_; }
   void Snapshot(absl::AnyInvocable<void(HomeSnapshot)> done);
+  // Asks the workers first and waits for them no longer than `patience`, if there is a `run_after`. `done` is dropped
+  // if the home ends meanwhile.
+  using RunAfter = std::function<void(std::chrono::milliseconds, Task)>;
+  void Inspect(std::chrono::milliseconds patience, const RunAfter& run_after,
+               absl::AnyInvocable<void(HomeSnapshot)> done);
 
  private:
   Home(const Options& options, std::unique_ptr<LaunchPolicy> policy);

@@ -22,7 +22,7 @@ SessionImpl::SessionImpl(Options options)
       owned_context_(
           std::make_shared<SessionContext>(description_.id, std::move(options.devices), std::move(options.home))),
       context_(*owned_context_) {
-  context_.home->AddSession(context_.id, std::move(options.peer), options.standing, context_.flow);
+  context_.home->AddSession(context_.id, std::move(options.peer), options.standing, PlacedDevices(), context_.flow);
 }
 
 SessionImpl::~SessionImpl() { Close(absl::CancelledError("the session ended")); }
@@ -45,14 +45,18 @@ void SessionImpl::ServeCalls(std::shared_ptr<ClientCallServer> server) {
   context_.home->ServeCalls(context_.id, std::move(server));
 }
 
-std::function<void(Callback<std::vector<DeviceMemory>>)> SessionImpl::MemorySource() {
+std::vector<std::pair<DeviceId, Place>> SessionImpl::PlacedDevices() const {
   std::vector<std::pair<DeviceId, Place>> devices;
   for (const VirtualDevice& device : context_.devices.devices()) {
     if (absl::StatusOr<Place> place = context_.devices.Find(device.id); place.ok()) {
       devices.emplace_back(device.id, *place);
     }
   }
-  return [home = context_.home, devices = std::move(devices)](Callback<std::vector<DeviceMemory>> done) {
+  return devices;
+}
+
+std::function<void(Callback<std::vector<DeviceMemory>>)> SessionImpl::MemorySource() {
+  return [home = context_.home, devices = PlacedDevices()](Callback<std::vector<DeviceMemory>> done) {
     home->ReadMemory(devices, std::move(done));
   };
 }
@@ -149,9 +153,11 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
     done(WithUserContext(devices.status(), user_context));
     return;
   }
+  const uint64_t number = context_.flow->CompileBegan();
   compiler_.Compile(CompileRequest{std::move(module), std::move(options), device_type_},
-                    [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context,
+                    [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context, number,
                      done = std::move(done)](absl::StatusOr<std::shared_ptr<const CompiledProgram>> program) mutable {
+                      context->flow->CompileEnded(number);
                       if (program.ok() && (*program)->info.num_partitions != static_cast<int32_t>(devices.size())) {
                         program = absl::InvalidArgumentError(
                             fmt::format("{} has {} partitions, but {} devices were assigned to it",

@@ -78,6 +78,7 @@ class SessionImpl : public Session {
   void Close(absl::Status reason) override;
 
  private:
+  std::vector<std::pair<DeviceId, Place>> PlacedDevices() const;
   // Takes in what the compiler has finished.
   void TakePrograms();
 

@@ -113,6 +113,7 @@ class SimWorker {
   void Do(const ReportTimes& command) { report_times_ = command.on; }
   void Do(const SetPeers&) {}
   void Do(const AskMemory&) {}
+  void Do(const AskActivity&) {}
   void Do(const ReturnHostCall&) {}
 
   void Emit(WorkerEvent event);

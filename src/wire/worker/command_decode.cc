@@ -206,6 +206,8 @@ absl::StatusOr<WorkerCommand> DecodeCommand(std::string_view body) {
       return AskMemory{RequestId{in.ask_memory().request()}};
     case pb::WorkerCommand::kReportTimes:
       return ReportTimes{in.report_times().on()};
+    case pb::WorkerCommand::kAskActivity:
+      return AskActivity{RequestId{in.ask_activity().request()}};
     case pb::WorkerCommand::kReturnHostCall: {
       ReturnHostCall out{RequestId{in.return_host_call().request()}, {}, PayloadCopy(payload)};
       RETURN_IF_ERROR(FromProto(in.return_host_call().status(), &out.status));

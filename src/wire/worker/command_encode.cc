@@ -165,6 +165,9 @@ void Encode(const AskMemory& in, pb::WorkerCommand* command) {
 }
 
 void Encode(const ReportTimes& in, pb::WorkerCommand* command) { command->mutable_report_times()->set_on(in.on); }
+void Encode(const AskActivity& in, pb::WorkerCommand* command) {
+  command->mutable_ask_activity()->set_request(in.request.value);
+}
 
 void Encode(const ReturnHostCall& in, pb::WorkerCommand* command) {
   command->mutable_return_host_call()->set_request(in.request.value);

@@ -2,6 +2,7 @@
 
 #include "base/status_macros.h"
 #include "switchtower/worker.pb.h"
+#include "wire/worker/activity_codec.h"
 #include "wire/worker/frame_body.h"
 #include "wire/worker/value_codec.h"
 #include "wire/worker/worker_codec.h"
@@ -145,6 +146,33 @@ WorkerStats Decode(const pb::WorkerStats& in) {
   return out;
 }
 
+void Encode(const TransferTimes& in, pb::WorkerEvent* event) {
+  event->mutable_transfer_times();
+  for (const TransferTimes::Span& span : in.spans) {
+    pb::TransferTimes::Span* out = event->mutable_transfer_times()->add_spans();
+    ToProto(span.transfer, out->mutable_transfer());
+    out->set_to(span.to.value);
+    out->set_bytes(span.bytes);
+    out->set_begin_ns(span.begin_ns);
+    out->set_end_ns(span.end_ns);
+  }
+}
+
+absl::StatusOr<TransferTimes> Decode(const pb::TransferTimes& in) {
+  TransferTimes out;
+  out.spans.reserve(in.spans_size());
+  for (const pb::TransferTimes::Span& span : in.spans()) {
+    if (span.begin_ns() < 0 || span.end_ns() < span.begin_ns()) {
+      return absl::InvalidArgumentError("worker event: a transfer that ended before it began");
+    }
+    out.spans.push_back(
+        {FromProto(span.transfer()), WorkerId{span.to()}, span.bytes(), span.begin_ns(), span.end_ns()});
+  }
+  return out;
+}
+
+void Encode(const WorkerActivity& in, pb::WorkerEvent* event) { worker_wire::ToProto(in, event->mutable_activity()); }
+
 }  // namespace
 
 std::string EncodeEventHead(const WorkerEvent& event) {
@@ -195,6 +223,10 @@ absl::StatusOr<WorkerEvent> DecodeEvent(std::string_view body) {
       return Decode(in.memory_in_use());
     case pb::WorkerEvent::kLaunchTimes:
       return Decode(in.launch_times());
+    case pb::WorkerEvent::kActivity:
+      return worker_wire::FromProto(in.activity());
+    case pb::WorkerEvent::kTransferTimes:
+      return Decode(in.transfer_times());
     case pb::WorkerEvent::kHostCall:
       return Decode(in.host_call(), payload);
     case pb::WorkerEvent::EVENT_NOT_SET:

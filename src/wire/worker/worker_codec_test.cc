@@ -111,7 +111,8 @@ std::vector<WorkerCommand> OneOfEach() {
           EndSession{{1}},
           ReturnHostCall{{3}, absl::OkStatus(), Bytes("results")},
           AskMemory{{3}},
-          ReportTimes{true}};
+          ReportTimes{true},
+          AskActivity{{4}}};
 }
 
 TEST(WorkerCodec, EveryCommandComesBackByteForByte) {
@@ -229,6 +230,81 @@ TEST(WorkerCodec, HostCalls) {
   EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(LaunchTimes{{{{1, 5}, -1, 100, 200}}}))).ok());
 }
 
+WorkerActivity SomeActivity() {
+  WorkerActivity activity;
+  activity.request = {3};
+  activity.devices.resize(2);
+  activity.devices[1].tasks = {{{7, 8}, 2, "jit_step", true, 50, false, {}},
+                               {{7, 9}, 3, "jit_f", false, 4, true, {1, 5}}};
+  activity.devices[1].queued = 6;
+  activity.devices[1].bytes = 70;
+  activity.devices[1].peak_bytes = 80;
+  activity.devices[1].busy_ns = 90;
+  activity.collectives = {{{7, 8}, 4, 5, 6, "all-reduce", {0, 1}, {2}, 9}};
+  activity.transfers = {{{7, 10}, {11}, {12}, {13}, 1, {kD0.worker, kD3.worker}, 14, 15}};
+  activity.uploads = {{{11}, {16}, 17, 18}};
+  activity.calls = {{{7, 8}, 2, 19, 20}};
+  activity.fault_points = {"collective.join:rank=3"};
+  return activity;
+}
+
+TEST(WorkerCodec, TransferTimesComeBack) {
+  const TransferTimes back = EventRoundTrip(TransferTimes{{{{7, 8}, kD0.worker, 9, 10, 11}}});
+  ASSERT_EQ(back.spans.size(), 1u);
+  EXPECT_EQ(back.spans[0].transfer, (LaunchId{7, 8}));
+  EXPECT_EQ(back.spans[0].to, kD0.worker);
+  EXPECT_EQ(back.spans[0].bytes, 9u);
+  EXPECT_EQ(back.spans[0].begin_ns, 10);
+  EXPECT_EQ(back.spans[0].end_ns, 11);
+  EXPECT_FALSE(DecodeEvent(Body(WorkerEvent(TransferTimes{{{{7, 8}, kD0.worker, 9, 11, 10}}}))).ok());
+}
+
+TEST(WorkerCodec, ActivityComesBack) {
+  const WorkerActivity activity = SomeActivity();
+  const WorkerActivity back = EventRoundTrip(activity);
+  EXPECT_EQ(Body(WorkerEvent(back)), Body(WorkerEvent(activity)));
+  ASSERT_EQ(back.devices.size(), 2u);
+  const WorkerActivity::Device& device = back.devices[1];
+  ASSERT_EQ(device.tasks.size(), 2u);
+  EXPECT_EQ(device.tasks[0].launch, (LaunchId{7, 8}));
+  EXPECT_EQ(device.tasks[0].rank, 2);
+  EXPECT_TRUE(device.tasks[0].running);
+  EXPECT_EQ(device.tasks[0].age_us, 50);
+  EXPECT_EQ(device.tasks[1].program, "jit_f");
+  EXPECT_TRUE(device.tasks[1].program_loading);
+  EXPECT_EQ(device.tasks[1].missing_arguments, (std::vector<uint32_t>{1, 5}));
+  EXPECT_EQ(device.queued, 6u);
+  EXPECT_EQ(device.bytes, 70u);
+  EXPECT_EQ(device.peak_bytes, 80u);
+  EXPECT_EQ(device.busy_ns, 90u);
+  ASSERT_EQ(back.collectives.size(), 1u);
+  EXPECT_EQ(back.collectives[0].op_id, 4u);
+  EXPECT_EQ(back.collectives[0].iteration, 5u);
+  EXPECT_EQ(back.collectives[0].group, 6u);
+  EXPECT_EQ(back.collectives[0].kind, "all-reduce");
+  EXPECT_EQ(back.collectives[0].ranks_in, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(back.collectives[0].ranks_open, (std::vector<int64_t>{2}));
+  EXPECT_EQ(back.collectives[0].age_us, 9);
+  ASSERT_EQ(back.transfers.size(), 1u);
+  EXPECT_EQ(back.transfers[0].id, (LaunchId{7, 10}));
+  EXPECT_EQ(back.transfers[0].session, SessionId{11});
+  EXPECT_EQ(back.transfers[0].from, ArrayId{12});
+  EXPECT_EQ(back.transfers[0].to, ArrayId{13});
+  EXPECT_EQ(back.transfers[0].ordinal, 1);
+  EXPECT_EQ(back.transfers[0].sources, (std::vector<WorkerId>{kD0.worker, kD3.worker}));
+  EXPECT_EQ(back.transfers[0].bytes_missing, 14u);
+  EXPECT_EQ(back.transfers[0].age_us, 15);
+  ASSERT_EQ(back.uploads.size(), 1u);
+  EXPECT_EQ(back.uploads[0].array, ArrayId{16});
+  EXPECT_EQ(back.uploads[0].bytes_here, 17u);
+  EXPECT_EQ(back.uploads[0].bytes_expected, 18u);
+  ASSERT_EQ(back.calls.size(), 1u);
+  EXPECT_EQ(back.calls[0].rank, 2);
+  EXPECT_EQ(back.calls[0].callback, 19u);
+  EXPECT_EQ(back.calls[0].age_us, 20);
+  EXPECT_EQ(back.fault_points, activity.fault_points);
+}
+
 TEST(WorkerCodec, RefusesWhatTheInsideReliesOn) {
   auto refused = [](const WorkerCommand& command) {
     return DecodeCommand(Body(command)).status().code() == absl::StatusCode::kInvalidArgument;
@@ -271,6 +347,7 @@ TEST(WorkerCodec, BrokenBytesNeverCrash) {
   int accepted = 0;
   std::vector<std::string> seeds;
   for (const WorkerCommand& command : OneOfEach()) seeds.push_back(Body(command));
+  seeds.push_back(Body(WorkerEvent(SomeActivity())));
   seeds.push_back(Body(WorkerEvent(LaunchFailed{{1, 2}, {3}, CauseWithPayload(), false})));
   for (const std::string& seed : seeds) {
     for (size_t length = 0; length < seed.size(); ++length) (void)DecodeCommand(seed.substr(0, length));

@@ -55,6 +55,19 @@ void FakeCollectives::AwaitBlocked() {
   while (blocked_ == 0) changed_.Wait(mutex_);
 }
 
+// While somebody blocks: one operation of the oldest launch, that rank 0 has come to.
+std::vector<PendingCollective> FakeCollectives::Pending() const {
+  MutexLock lock(mutex_);
+  std::vector<PendingCollective> pending;
+  if (blocked_ == 0) return pending;
+  for (const auto& [id, cause] : running_) {
+    if (cause.has_value()) continue;
+    pending.push_back({id, 1, 0, 0, "all-reduce", {0}, {1}, std::chrono::steady_clock::now()});
+    break;
+  }
+  return pending;
+}
+
 std::vector<LaunchId> FakeCollectives::ended() const {
   MutexLock lock(mutex_);
   return ended_;
@@ -69,6 +82,7 @@ void TestController::Events::Add(WorkerEvent event) {
     times.insert(times.end(), times_event->spans.begin(), times_event->spans.end());
   }
   if (auto* stats_event = std::get_if<WorkerStats>(&event)) stats.push_back(*stats_event);
+  if (auto* activity = std::get_if<WorkerActivity>(&event)) activities[activity->request.value] = *activity;
   if (auto* data = std::get_if<ReadData>(&event)) {
     ++chunks;
     std::string& bytes = partial[data->request.value];
@@ -166,6 +180,14 @@ std::optional<WorkerStats> TestController::AwaitStats(const std::function<bool(c
 std::vector<LaunchTimes::Span> TestController::times() const {
   MutexLock lock(events_->mutex);
   return events_->times;
+}
+
+WorkerActivity TestController::Activity() {
+  const uint64_t request = next_request_++;
+  Send(AskActivity{{request}});
+  MutexLock lock(events_->mutex);
+  events_->Wait([&] { return events_->activities.count(request) > 0; });
+  return events_->activities[request];
 }
 
 std::vector<LaunchFailed> TestController::failures() const {

@@ -28,6 +28,7 @@ class FakeCollectives : public CollectiveEngine {
   void CancelLaunch(LaunchId launch, absl::Status cause) override;
   void LaunchEnded(LaunchId launch) override;
   CollectiveStats stats() const override { return {}; }
+  std::vector<PendingCollective> Pending() const override;
 
   // Waits, as a collective would, until the launch is cancelled; gives the cause with another wording, as the
   // plug-in does.
@@ -62,6 +63,8 @@ class TestController {
   std::optional<LaunchFailed> AwaitFailure(LaunchId id);
   std::optional<absl::Status> AwaitClosed();
   std::optional<WorkerStats> AwaitStats(const std::function<bool(const WorkerStats&)>& accept);
+  // Asks once.
+  WorkerActivity Activity();
   std::vector<LaunchFailed> failures() const;
   int chunks_read() const;
   void Close() { channel_->Close(); }
@@ -76,6 +79,7 @@ class TestController {
     std::vector<LaunchFailed> failures;
     std::vector<WorkerStats> stats;
     std::vector<LaunchTimes::Span> times;
+    std::map<uint64_t, WorkerActivity> activities;
     LaunchId watermark;
     int chunks = 0;
     std::optional<absl::Status> closed;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
 #include "base/heap.h"
 #include "base/log.h"
 
@@ -196,6 +197,27 @@ void Worker::Core::Do(AskMemory command) {
     answer.devices.push_back({static_cast<uint64_t>(usage.bytes.load(std::memory_order_relaxed)),
                               static_cast<uint64_t>(usage.peak_bytes.load(std::memory_order_relaxed))});
   }
+  Emit(std::move(answer));
+}
+
+void Worker::Core::Do(ReportTimes command) {
+  launches_.ReportTimes(command.on);
+  transfers_.ReportTimes(command.on);
+}
+
+void Worker::Core::Do(AskActivity command) {
+  WorkerActivity answer;
+  answer.request = command.request;
+  launches_.Describe(&answer);
+  for (size_t ordinal = 0; ordinal < answer.devices.size(); ++ordinal) {
+    const StoreUsage& usage = store_.usage_of(static_cast<int32_t>(ordinal));
+    answer.devices[ordinal].bytes = static_cast<uint64_t>(usage.bytes.load(std::memory_order_relaxed));
+    answer.devices[ordinal].peak_bytes = static_cast<uint64_t>(usage.peak_bytes.load(std::memory_order_relaxed));
+  }
+  transfers_.Describe(&answer);
+  puts_.Describe(&answer);
+  host_calls_.Describe(&answer);
+  answer.fault_points = FaultPoint::Armed();
   Emit(std::move(answer));
 }
 

@@ -51,7 +51,8 @@ class Worker::Core {
   void Do(DeleteArrays command);
   void Do(EndSession command);
   void Do(AskMemory command);
-  void Do(ReportTimes command) { launches_.ReportTimes(command.on); }
+  void Do(ReportTimes command);
+  void Do(AskActivity command);
   void Do(ReturnHostCall command) { host_calls_.Return(std::move(command)); }
 
   void Emit(WorkerEvent event);

@@ -78,6 +78,7 @@ struct ExchangeLaunch {
   absl::Status cause;     // not OK: every collective of the launch ends with it
   size_t held_bytes = 0;  // cost of messages whose members haven't come
   absl::flat_hash_map<ExchangeKey, ExchangePtr> exchanges;
+  std::vector<MemberCall> held_back;  // by a fault point
 };
 
 struct Exchange : std::enable_shared_from_this<Exchange> {

@@ -4,23 +4,31 @@
 
 #include <utility>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "worker/collective/message_header.h"
 
 namespace switchtower {
+namespace {
+
+// A rank that comes to a collective is held back until its launch is cancelled.
+FaultPoint join_fault("collective.join", {"rank"});
+
+}  // namespace
+
 ExchangeEngine::ExchangeEngine(Fabric& fabric, const Options& options)
     : fabric_(fabric), options_(options), pool_("collective", options.threads) {}
 
 ExchangeEngine::~ExchangeEngine() { Stop(); }
 
 void ExchangeEngine::Stop() {
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     stopped_ = true;
     for (auto& [id, launch] : launches_) Fail(*launch, absl::CancelledError("the worker stops"), failed);
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
 }
 
 void ExchangeEngine::LaunchBegins(LaunchId id, std::shared_ptr<const GangTable>) {
@@ -47,18 +55,18 @@ void ExchangeEngine::LaunchBegins(LaunchId id, std::shared_ptr<const GangTable>)
 }
 
 void ExchangeEngine::CancelLaunch(LaunchId id, absl::Status cause) {
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     const auto it = launches_.find(id);
     if (it == launches_.end() || !it->second->begun) return;
     Fail(*it->second, std::move(cause), failed);
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
 }
 
 void ExchangeEngine::LaunchEnded(LaunchId id) {
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     const auto it = launches_.find(id);
@@ -67,16 +75,18 @@ void ExchangeEngine::LaunchEnded(LaunchId id) {
     Forget(*it->second);
     launches_.erase(it);
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
 }
 
-void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed) {
+void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Failed& failed) {
   if (launch.cause.ok()) launch.cause = std::move(cause);
-  for (auto& [key, exchange] : launch.exchanges) failed.push_back(exchange);
+  for (auto& [key, exchange] : launch.exchanges) failed.exchanges.push_back(exchange);
+  for (MemberCall& call : std::exchange(launch.held_back, {})) failed.calls.emplace_back(std::move(call), launch.cause);
 }
 
-void ExchangeEngine::AdvanceAll(const Exchanges& exchanges) {
-  for (const ExchangePtr& exchange : exchanges) Advance(exchange, On::kElsewhere);
+void ExchangeEngine::EndAll(Failed failed) {
+  for (const ExchangePtr& exchange : failed.exchanges) Advance(exchange, On::kElsewhere);
+  for (auto& [call, cause] : failed.calls) call.done(std::move(cause));
 }
 
 void ExchangeEngine::Join(MemberCall call) {
@@ -87,27 +97,31 @@ void ExchangeEngine::Join(MemberCall call) {
   }
   const uint64_t fingerprint = call.shape.Fingerprint();
   ExchangePtr exchange;
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     status = JoinExchange(call, fingerprint, exchange, failed);
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
   if (!status.ok()) {
     if (call.done != nullptr) call.done(std::move(status));  // else it went into a failed exchange
     return;
   }
-  Advance(exchange, On::kWorker);
+  if (exchange != nullptr) Advance(exchange, On::kWorker);
 }
 
 absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange,
-                                          Exchanges& failed) {
+                                          Failed& failed) {
   const auto it = launches_.find(call.launch);
   if (it == launches_.end() || !it->second->begun) {
     return absl::FailedPreconditionError(fmt::format("launch {} isn't running here", call.launch));
   }
   const std::shared_ptr<ExchangeLaunch>& launch = it->second;
   if (!launch->cause.ok()) return launch->cause;
+  if (join_fault.Fires({call.plan->ranks[call.position]})) {
+    launch->held_back.push_back(std::move(call));
+    return absl::OkStatus();
+  }
   exchange = FindExchange(launch, {call.op_id, call.iteration, call.group}, call.shape.kind);
   const bool first = !exchange->attached();
   const size_t held = launch->held_bytes;
@@ -168,7 +182,7 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, Re
   }
   HeldMessage message(std::move(bytes));
   ExchangePtr exchange;
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     if (!lost_.empty()) lost_.erase(from);
@@ -187,14 +201,14 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, Re
     }
   }
   if (!failed.empty()) {
-    AdvanceAll(failed);
+    EndAll(std::move(failed));
   } else {
     Advance(exchange, On::kElsewhere);
   }
 }
 
 void ExchangeEngine::OnPeerLost(WorkerId peer, absl::Status why) {
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     lost_[peer] = why;
@@ -210,7 +224,7 @@ void ExchangeEngine::OnPeerLost(WorkerId peer, absl::Status why) {
       }
     }
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
 }
 
 CollectiveStats ExchangeEngine::stats() const {

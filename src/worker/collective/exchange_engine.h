@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,19 +36,6 @@
 #include "worker/exec/peer_router.h"
 
 namespace switchtower {
-
-// What somebody who asks "why does it hang" wants to know.
-struct PendingCollective {
-  LaunchId launch;
-  uint32_t op_id = 0;  // CollectiveSite of the program has its name and source line
-  uint32_t iteration = 0;
-  uint32_t group = 0;
-  std::string kind;
-  std::vector<int64_t> ranks_here;     // local ranks that came, and those whose
-                                       // worker's message came
-  std::vector<int64_t> ranks_missing;  // both empty: only peers' messages are here so far
-  std::chrono::steady_clock::time_point since;
-};
 
 class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler {
  public:
@@ -71,7 +59,6 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   // Ends what is pending and refuses what comes.
   void Stop() EXCLUDES(mutex_);
 
-  std::vector<PendingCollective> Pending() const EXCLUDES(mutex_);
   uint64_t stale_messages() const { return stale_messages_.load(std::memory_order_relaxed); }
 
   int64_t user_data_type() const override { return options_.user_data_type; }
@@ -79,6 +66,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void CancelLaunch(LaunchId launch, absl::Status cause) override EXCLUDES(mutex_);
   void LaunchEnded(LaunchId launch) override EXCLUDES(mutex_);
   CollectiveStats stats() const override;
+  std::vector<PendingCollective> Pending() const override EXCLUDES(mutex_);
 
   void OnPeerMessage(WorkerId from, const MessageHeader& header, ReceivedBytes bytes) override EXCLUDES(mutex_);
   void OnPeerLost(WorkerId peer, absl::Status why) override EXCLUDES(mutex_);
@@ -87,21 +75,25 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   // Whose thread it is: a program's or the pool's may compute for long, others (the fabric's) may not.
   enum class On { kWorker, kElsewhere };
   enum class Step { kWait, kSend, kApply, kEnd };
-  using Exchanges = std::vector<ExchangePtr>;
+  // What a failed launch leaves behind: to be ended without the lock.
+  struct Failed {
+    std::vector<ExchangePtr> exchanges;
+    std::vector<std::pair<MemberCall, absl::Status>> calls;  // that a fault point held back
+    bool empty() const { return exchanges.empty() && calls.empty(); }
+  };
 
   std::shared_ptr<ExchangeLaunch> LaunchOfMessage(LaunchId id) REQUIRES(mutex_);
   ExchangePtr& FindExchange(const std::shared_ptr<ExchangeLaunch>& launch, const ExchangeKey& key, CollectiveKind kind)
       REQUIRES(mutex_);
-  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, Exchanges& failed)
+  absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, Failed& failed)
       REQUIRES(mutex_);
   // Takes a message whose members haven't come; ResourceExhausted if there are
   // too many.
   absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message) REQUIRES(mutex_);
   void Forget(ExchangeLaunch& launch) REQUIRES(mutex_);
-  // Sets the cause if there is none, and appends the exchanges that it ends to
-  // `failed`: Advance them unlocked.
-  void Fail(ExchangeLaunch& launch, absl::Status cause, Exchanges& failed) REQUIRES(mutex_);
-  void AdvanceAll(const Exchanges& exchanges) EXCLUDES(mutex_);
+  // Sets the cause if there is none, and appends what it ends to `failed`: EndAll unlocked.
+  void Fail(ExchangeLaunch& launch, absl::Status cause, Failed& failed) REQUIRES(mutex_);
+  void EndAll(Failed failed) EXCLUDES(mutex_);
 
   // Runs the steps that can run.
   void Advance(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "worker/collective/message_header.h"
 #include "worker/collective/testing_cluster.h"
 
@@ -133,6 +134,27 @@ TEST(ExchangeFailureTest, MessagesBeforeTheLaunchAreKept) {
     std::memcpy(&value, rank->results[0].data(), 4);
     EXPECT_EQ(value, 4);
   }
+}
+
+TEST(ExchangeFailureTest, AFaultPointHoldsARankBackUntilItsLaunchIsCancelled) {
+  ASSERT_TRUE(FaultPoint::Arm("collective.join:rank=1,after=1").ok());
+  TestCluster cluster({0, 0, 1});
+  cluster.Begin(kLaunch);
+  TestCollective first{SumOf(1), {{0, 1, 2}}, kLaunch, 1};
+  TestRun good = MakeRun(cluster, first.shape, FillOnes);
+  for (int rank : {0, 1, 2}) JoinRank(cluster, first, good, rank);
+  for (auto& rank : good.ranks) EXPECT_TRUE(rank->outcome.Wait().ok());
+  TestCollective second{SumOf(1), {{0, 1, 2}}, kLaunch, 2};
+  TestRun bad = MakeRun(cluster, second.shape, FillOnes);
+  for (int rank : {0, 1, 2}) JoinRank(cluster, second, bad, rank);
+  const auto pending = cluster.of(0).engine->Pending();
+  ASSERT_EQ(pending.size(), 1u);
+  EXPECT_EQ(pending[0].op_id, 2u);
+  EXPECT_THAT(pending[0].ranks_missing, testing::Contains(1));
+  EXPECT_TRUE(bad.ranks[1]->outcome.pending());
+  for (auto& process : cluster.processes()) process.engine->CancelLaunch(kLaunch, absl::CancelledError("enough"));
+  for (auto& rank : bad.ranks) EXPECT_EQ(rank->outcome.Wait(), absl::CancelledError("enough"));
+  FaultPoint::DisarmAll();
 }
 
 TEST(ExchangeFailureTest, StaleMessagesAreDropped) {

@@ -94,14 +94,14 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
       if (status.ok()) SendTo(exchange, phase, to, pieces);
     }
   }
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     if (!status.ok()) Fail(*exchange->launch, std::move(status), failed);
     exchange->busy = false;
     ++exchange->stage;
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
 }
 
 void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) {
@@ -145,7 +145,7 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
 void ExchangeEngine::OnSent(const Exchange::SendSlot& slot, const absl::Status& status) {
   if (status.ok() && !slot.pinned) return;
   const ExchangePtr exchange = slot.exchange->shared_from_this();
-  Exchanges failed;
+  Failed failed;
   {
     MutexLock lock(mutex_);
     if (slot.pinned) --exchange->pins;
@@ -160,7 +160,7 @@ void ExchangeEngine::OnSent(const Exchange::SendSlot& slot, const absl::Status& 
            failed);
     }
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
   Advance(exchange, On::kElsewhere);
 }
 
@@ -184,7 +184,7 @@ bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {
     ScopedXlaFloatMode mode;
     status = exchange->algorithm->Apply(exchange->View(phase), phase, part, exchange->parts);
   }
-  Exchanges failed;
+  Failed failed;
   bool last = false;
   {
     MutexLock lock(mutex_);
@@ -195,7 +195,7 @@ bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {
       ++exchange->stage;
     }
   }
-  AdvanceAll(failed);
+  EndAll(std::move(failed));
   return last;
 }
 

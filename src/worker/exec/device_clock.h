@@ -32,6 +32,11 @@ class DeviceClock {
     busy_.fetch_add(static_cast<uint64_t>(span.end_ns - span.begin_ns), std::memory_order_relaxed);
     return span;
   }
+  // busy_ns() together with what the launch that was started at `started` has had until `now`.
+  uint64_t BusyUntil(int64_t started, int64_t now) const {
+    const int64_t begin = std::max(started, last_end_.load(std::memory_order_relaxed));
+    return busy_ns() + static_cast<uint64_t>(std::max<int64_t>(0, now - begin));
+  }
   uint64_t busy_ns() const { return busy_.load(std::memory_order_relaxed); }
 
  private:

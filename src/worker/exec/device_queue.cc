@@ -1,5 +1,6 @@
 #include "worker/exec/device_queue.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,15 @@ struct DeviceQueue::Ending {
   absl::Status status;  // written before the execution's arrival
   std::atomic<int> missing{2};
 };
+
+DeviceQueue::Taken* DeviceQueue::Shared::Find(const RankTask* task) {
+  auto it = std::find_if(taken.begin(), taken.end(), [task](const Taken& one) { return one.task.get() == task; });
+  return it == taken.end() ? nullptr : &*it;
+}
+
+void DeviceQueue::Shared::Forget(const RankTask* task) {
+  if (Taken* found = Find(task); found != nullptr) taken.erase(taken.begin() + (found - taken.data()));
+}
 
 DeviceQueue::DeviceQueue(Engine& engine, CollectiveEngine* collectives, int32_t ordinal)
     : engine_(engine), collectives_(collectives), ordinal_(ordinal), shared_(std::make_shared<Shared>()) {
@@ -101,6 +111,7 @@ RankTaskPtr DeviceQueue::Next() {
     if (!shared_->tasks.empty() && shared_->in_flight < kInFlightMax) {
       RankTaskPtr task = std::move(shared_->tasks.front());
       shared_->tasks.pop_front();
+      shared_->taken.push_back({task});
       return task;
     }
     // Dropped tasks needn't wait for room, but they do no harm either: what is in flight ends or is cancelled.
@@ -110,6 +121,15 @@ RankTaskPtr DeviceQueue::Next() {
 }
 
 bool DeviceQueue::WaitForInputs(const RankTaskPtr& task) {
+  const bool start = InputsCome(task);
+  if (!start) {
+    MutexLock lock(shared_->mutex);
+    shared_->Forget(task.get());
+  }
+  return start;
+}
+
+bool DeviceQueue::InputsCome(const RankTaskPtr& task) {
   // A dropped task's entries are being let go by whoever dropped it.
   absl::InlinedVector<BufferEntryPtr, 8> arguments;
   if (!task->launch->Arguments(*task, &arguments)) return false;
@@ -136,6 +156,8 @@ bool DeviceQueue::WaitForInputs(const RankTaskPtr& task) {
       MutexLock lock(shared_->mutex);
       if (task->unfilled == 0) break;
       pokes = shared_->pokes;
+      Taken* taken = shared_->Find(task.get());
+      if (taken->since_ns == 0) taken->since_ns = DeviceClock::Now();
     }
     // Asked outside of the lock; whoever drops the task pokes after it.
     if (task->launch->IsEnded(*task)) return false;
@@ -176,19 +198,26 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
   EngineExecution execution;
   execution.device = ordinal_;
   if (absl::Status status = Gather(*task, execution); !status.ok()) {
+    {
+      MutexLock lock(shared_->mutex);
+      shared_->Forget(task.get());
+    }
     task->launch->End(*task, std::move(status));
     return;
   }
   if (collectives_ != nullptr) execution.user_data = {collectives_->user_data_type(), &task->context};
   execution.launch_number = static_cast<int32_t>(task->context.id.number & 0x7fffffff);
+  const int64_t started = DeviceClock::Now();
   {
     MutexLock lock(shared_->mutex);
     ++(task->aside ? shared_->aside : shared_->in_flight);
+    Taken* taken = shared_->Find(task.get());
+    taken->running = true;
+    taken->since_ns = started;
   }
   executions_.fetch_add(1, std::memory_order_relaxed);
   // The launch ends when the execution has and its results are filled, whichever comes last.
   auto ending = std::make_shared<Ending>(task);
-  const int64_t started = DeviceClock::Now();
   absl::StatusOr<std::vector<EngineBufferPtr>> outputs =
       engine_.Execute(execution, [ending, started, shared = shared_](absl::Status status) {
         ending->task->had_device = shared->clock.Ended(started, DeviceClock::Now());
@@ -196,6 +225,7 @@ void DeviceQueue::Execute(const RankTaskPtr& task) {
         ending->Arrive();
         MutexLock lock(shared->mutex);
         --(ending->task->aside ? shared->aside : shared->in_flight);
+        shared->Forget(ending->task.get());
         shared->wake.NotifyAll();
       });
   if (outputs.ok()) FillResults(*task, *std::move(outputs));
@@ -230,6 +260,37 @@ void DeviceQueue::Blame(RankTaskPtr task, size_t argument, absl::Status status) 
     }
   }
   task->launch->End(*task, std::move(status));
+}
+
+WorkerActivity::Device DeviceQueue::Activity() const {
+  WorkerActivity::Device activity;
+  std::vector<Taken> taken;
+  {
+    MutexLock lock(shared_->mutex);
+    taken = shared_->taken;
+    activity.queued = shared_->tasks.size();
+  }
+  const int64_t now = DeviceClock::Now();
+  const auto running = std::find_if(taken.begin(), taken.end(), [](const Taken& one) { return one.running; });
+  activity.busy_ns = running == taken.end() ? busy_ns() : shared_->clock.BusyUntil(running->since_ns, now);
+  for (const Taken& one : taken) {
+    if (activity.tasks.size() == kActivityEntriesMax) break;
+    const RankTask& task = *one.task;
+    WorkerActivity::Task& told = activity.tasks.emplace_back();
+    told.launch = task.context.id;
+    told.rank = task.context.rank;
+    told.program = task.program->name;
+    told.running = one.running;
+    if (one.since_ns != 0) told.age_us = (now - one.since_ns) / 1000;
+    if (one.running) continue;
+    told.program_loading = !task.program->loaded.Peek().has_value();
+    absl::InlinedVector<BufferEntryPtr, 8> arguments;
+    if (!task.launch->Arguments(task, &arguments)) continue;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i]->filled()) told.missing_arguments.push_back(static_cast<uint32_t>(i));
+    }
+  }
+  return activity;
 }
 
 }  // namespace switchtower

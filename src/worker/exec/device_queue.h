@@ -16,11 +16,13 @@
 #include <deque>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 #include "worker/engine/engine.h"
 #include "worker/exec/device_clock.h"
 #include "worker/exec/launch_state.h"
+#include "worker_api/worker_activity.h"
 
 namespace switchtower {
 
@@ -40,19 +42,32 @@ class DeviceQueue {
   void Stop();
 
   uint64_t busy_ns() const { return shared_->clock.busy_ns(); }
+  // What it is at. Any thread; never waits for the device.
+  WorkerActivity::Device Activity() const;
+
   uint64_t executions() const { return executions_.load(std::memory_order_relaxed); }
 
  private:
+  // A task that left the queue.
+  struct Taken {
+    RankTaskPtr task;
+    bool running = false;
+    int64_t since_ns = 0;  // by DeviceClock: it runs, or has had to wait; 0: it didn't have to
+  };
   // Outlives the queue in callbacks.
   struct Shared {
     Mutex mutex;
     CondVar wake;
     std::deque<RankTaskPtr> tasks GUARDED_BY(mutex);
+    std::vector<Taken> taken GUARDED_BY(mutex);  // not ended yet, in the order of the queue
     int in_flight GUARDED_BY(mutex) = 0;
     int aside GUARDED_BY(mutex) = 0;  // threads, and executions that these began
     uint64_t pokes GUARDED_BY(mutex) = 0;
     bool stopping GUARDED_BY(mutex) = false;
     DeviceClock clock;
+
+    Taken* Find(const RankTask* task) REQUIRES(mutex);
+    void Forget(const RankTask* task) REQUIRES(mutex);
   };
 
   struct Ending;
@@ -62,6 +77,7 @@ class DeviceQueue {
   void RunAside(RankTaskPtr task);
   // False if it was dropped while it waited.
   bool WaitForInputs(const RankTaskPtr& task);
+  bool InputsCome(const RankTaskPtr& task);
   void Execute(const RankTaskPtr& task);
   static void FillResults(const RankTask& task, std::vector<EngineBufferPtr> outputs);
   static absl::Status Gather(const RankTask& task, EngineExecution& execution);

@@ -8,7 +8,8 @@
 namespace switchtower {
 
 void HostCallTable::Begin(HostCall call, std::vector<char*> outputs, absl::AnyInvocable<void(absl::Status)> done) {
-  Pending pending{call.launch, call.results, std::move(outputs), std::move(done)};
+  Pending pending{call.launch,  call.rank,          call.callback,  std::chrono::steady_clock::now(),
+                  call.results, std::move(outputs), std::move(done)};
   absl::Status refused;
   {
     MutexLock lock(mutex_);
@@ -55,6 +56,16 @@ void HostCallTable::CancelLaunch(LaunchId launch, const absl::Status& cause) {
 void HostCallTable::LaunchEnded(LaunchId launch) {
   MutexLock lock(mutex_);
   cancelled_.erase(launch);
+}
+
+void HostCallTable::Describe(WorkerActivity* activity) const {
+  const auto now = std::chrono::steady_clock::now();
+  MutexLock lock(mutex_);
+  for (const auto& [request, pending] : pending_) {
+    if (activity->calls.size() == kActivityEntriesMax) return;
+    activity->calls.push_back({pending.launch, pending.rank, pending.callback,
+                               std::chrono::duration_cast<std::chrono::microseconds>(now - pending.since).count()});
+  }
 }
 
 void HostCallTable::Finish(Pending pending, absl::Status status, std::shared_ptr<const std::string> data) {

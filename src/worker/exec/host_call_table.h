@@ -12,6 +12,7 @@
 //           buffers after its end. H-3 no number of a call is used twice.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,10 +43,15 @@ class HostCallTable {
   void CancelLaunch(LaunchId launch, const absl::Status& cause) EXCLUDES(mutex_);
   // No calls of the launch come any more.
   void LaunchEnded(LaunchId launch) EXCLUDES(mutex_);
+  // Calls that wait for their answers.
+  void Describe(WorkerActivity* activity) const EXCLUDES(mutex_);
 
  private:
   struct Pending {
     LaunchId launch;
+    int32_t rank = 0;
+    uint64_t callback = 0;
+    std::chrono::steady_clock::time_point since;
     std::vector<Shape> results;
     std::vector<char*> outputs;
     absl::AnyInvocable<void(absl::Status)> done;
@@ -55,7 +61,7 @@ class HostCallTable {
 
   const std::function<void(WorkerEvent)> emit_;
   const std::shared_ptr<WorkQueue> resume_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Pending> pending_ GUARDED_BY(mutex_);
   absl::flat_hash_map<LaunchId, absl::Status> cancelled_ GUARDED_BY(mutex_);  // and not yet ended

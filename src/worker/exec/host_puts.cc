@@ -178,6 +178,16 @@ void HostPuts::EndSession(SessionId session, const absl::Status& cause) {
   }
 }
 
+void HostPuts::Describe(WorkerActivity* activity) const {
+  for (const auto& [id, stream] : streams_) {
+    for (const Job& job : stream.waiting) {
+      if (activity->uploads.size() == kActivityEntriesMax) return;
+      activity->uploads.push_back(
+          {job.command.array.session, job.command.array.array, stream.bytes->size(), job.command.stream_bytes});
+    }
+  }
+}
+
 void HostPuts::Reset(const absl::Status& cause) {
   for (auto& [id, stream] : streams_) {
     for (const Job& job : stream.waiting) Fail(job, cause);

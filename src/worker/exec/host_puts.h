@@ -19,6 +19,7 @@
 #include "worker/exec/work_queue.h"
 #include "worker/store/buffer_store.h"
 #include "worker_api/commands.h"
+#include "worker_api/worker_activity.h"
 
 namespace switchtower {
 
@@ -37,6 +38,8 @@ class HostPuts {
   // Arrays of the session that still wait for bytes become `cause`.
   void EndSession(SessionId session, const absl::Status& cause);
   void Reset(const absl::Status& cause);
+  // Arrays that wait for bytes.
+  void Describe(WorkerActivity* activity) const;
 
  private:
   class Bytes;  // of one stream

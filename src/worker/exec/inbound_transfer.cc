@@ -1,5 +1,6 @@
 #include "worker/exec/inbound_transfer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -30,6 +31,18 @@ bool InboundTransfer::WaitsFor(WorkerId source) const {
     if (!piece.arrived && piece.source == source) return true;
   }
   return false;
+}
+
+uint64_t InboundTransfer::Missing(std::vector<WorkerId>* sources) const {
+  const int64_t element = target_.shape.dtype == DType::kString ? 0 : HostBytes(target_.shape.dtype);
+  uint64_t bytes = 0;
+  MutexLock lock(mutex_);
+  for (const Piece& piece : pieces_) {
+    if (piece.arrived) continue;
+    bytes += static_cast<uint64_t>(BoxElements(piece.box) * element);
+    if (std::find(sources->begin(), sources->end(), piece.source) == sources->end()) sources->push_back(piece.source);
+  }
+  return bytes;
 }
 
 void InboundTransfer::AddPiece(uint32_t index, const DenseBytes& bytes) {

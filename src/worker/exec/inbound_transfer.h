@@ -7,6 +7,8 @@
 // Invariants: the pieces' boxes lie in the shard and their sizes add up to it (checked by the table).
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +30,8 @@ class InboundTransfer {
   struct Target {
     LaunchId transfer;
     SessionId session;
+    ArrayId from;
+    ArrayId to;
     int32_t ordinal = 0;
     Shape shape;
     Layout layout;
@@ -50,6 +54,10 @@ class InboundTransfer {
   // A piece hasn't come and would come from there.
   bool WaitsFor(WorkerId source) const EXCLUDES(mutex_);
 
+  // Bytes that haven't come; their sources, each once, go to `sources`.
+  uint64_t Missing(std::vector<WorkerId>* sources) const EXCLUDES(mutex_);
+  std::chrono::steady_clock::time_point since() const { return since_; }
+
   void AddPiece(uint32_t index, const DenseBytes& piece) EXCLUDES(mutex_);
   // A shard without elements, which no piece makes up.
   void MakeEmpty() { MakeBuffer(DenseBytes{}); }
@@ -63,6 +71,7 @@ class InboundTransfer {
 
   Engine& engine_;
   const Target target_;
+  const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   mutable Mutex mutex_;
   std::vector<Piece> pieces_;  // `arrived` is guarded by mutex_
   std::shared_ptr<char> memory_ GUARDED_BY(mutex_);

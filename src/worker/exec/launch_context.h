@@ -11,8 +11,10 @@
 //           once, after all executions of the launch here have ended; C-3 ids begin in ascending order.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +39,18 @@ struct CollectiveStats {
   uint64_t bytes_in_memory = 0;  // exchanged between members inside this process
 };
 
+// One operation that isn't complete yet, as this process sees it.
+struct PendingCollective {
+  LaunchId launch;
+  uint32_t op_id = 0;  // CollectiveSite of the program has its name and source line
+  uint32_t iteration = 0;
+  uint32_t group = 0;
+  std::string kind;
+  std::vector<int64_t> ranks_here;     // local ranks that came, and those whose worker's message came
+  std::vector<int64_t> ranks_missing;  // both empty: only peers' messages are here so far
+  std::chrono::steady_clock::time_point since;
+};
+
 class HostCallTable;
 
 class CollectiveEngine {
@@ -56,6 +70,8 @@ class CollectiveEngine {
   virtual void LaunchEnded(LaunchId launch) = 0;
 
   virtual CollectiveStats stats() const = 0;
+  // In no order.
+  virtual std::vector<PendingCollective> Pending() const = 0;
 };
 
 // One rank's execution of one launch: the user data of its FFI calls.

@@ -239,6 +239,20 @@ void LaunchTable::Advance() {
   if (completed != LaunchId{}) emit_(Watermark{completed});
 }
 
+void LaunchTable::Describe(WorkerActivity* activity) const {
+  for (const auto& device : devices_) activity->devices.push_back(device->Activity());
+  if (parts_.collectives == nullptr) return;
+  std::vector<PendingCollective> pending = parts_.collectives->Pending();
+  std::sort(pending.begin(), pending.end(), [](const auto& a, const auto& b) { return a.since < b.since; });
+  if (pending.size() > kActivityEntriesMax) pending.resize(kActivityEntriesMax);
+  const auto now = std::chrono::steady_clock::now();
+  for (PendingCollective& one : pending) {
+    activity->collectives.push_back({one.launch, one.op_id, one.iteration, one.group, std::move(one.kind),
+                                     std::move(one.ranks_here), std::move(one.ranks_missing),
+                                     std::chrono::duration_cast<std::chrono::microseconds>(now - one.since).count()});
+  }
+}
+
 uint64_t LaunchTable::executions() const {
   uint64_t count = 0;
   for (const auto& device : devices_) count += device->executions();

@@ -63,6 +63,9 @@ class LaunchTable {
   // OK, or what has been running for longer than `cancel_grace` since its session or controller ended.
   absl::Status CheckLeftovers() const;
 
+  // Devices and collectives.
+  void Describe(WorkerActivity* activity) const;
+
   uint64_t executions() const;
   std::vector<uint64_t> busy_ns() const;  // by ordinal
   size_t running() const { return running_.size(); }

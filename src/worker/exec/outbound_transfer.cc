@@ -1,14 +1,23 @@
 #include "worker/exec/outbound_transfer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/fault_point.h"
+#include "worker/exec/device_clock.h"
 #include "worker/exec/host_read.h"
 #include "worker/exec/peer_status.h"
 #include "worker/exec/strided_copy.h"
 
 namespace switchtower {
+namespace {
+
+// A piece for another worker's device never leaves.
+FaultPoint send_fault("transfer.send", {"device"});
+
+}  // namespace
 
 OutboundTransfer::OutboundTransfer(Parts parts, LaunchId id, const BufferEntryPtr& source,
                                    std::vector<OutgoingPiece> pieces)
@@ -76,9 +85,18 @@ void OutboundTransfer::SendPiece(const OutgoingPiece& piece, const DenseBytes& h
     }
   }
   if (piece.local != nullptr) return piece.local->AddPiece(piece.index, cut);
+  if (send_fault.Fires({piece.destination.ordinal})) return;
+  Fabric::OnSent on_sent;
+  if (parts_.clock->on.load(std::memory_order_relaxed)) {
+    TransferTimes::Span span{id_, piece.destination.worker, cut.bytes.size(), DeviceClock::Now(), 0};
+    on_sent = [clock = parts_.clock, span](absl::Status) mutable {
+      span.end_ns = std::max(span.begin_ns, DeviceClock::Now());
+      clock->tell(span);
+    };
+  }
   parts_.fabric->Send(piece.destination.worker,
                       TransferMessage{id_, piece.destination.ordinal, piece.index, false}.ToHeader(),
-                      Payload::Owned(cut.bytes, cut.owner), nullptr);
+                      Payload::Owned(cut.bytes, cut.owner), std::move(on_sent));
 }
 
 void OutboundTransfer::FailPiece(const OutgoingPiece& piece, const absl::Status& cause) {

@@ -6,6 +6,8 @@
 // Errors:   a source's error goes to every destination instead of its pieces.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "worker/exec/peer_router.h"
 #include "worker/exec/work_queue.h"
 #include "worker/store/buffer_entry.h"
+#include "worker_api/events.h"
 
 namespace switchtower {
 
@@ -52,12 +55,19 @@ struct OutgoingPiece {
   DType dtype = DType::kInvalid;           // of the destination
 };
 
+// Whether and whom to tell when bytes were on their way.
+struct TransferClock {
+  std::atomic<bool> on{false};
+  std::function<void(TransferTimes::Span)> tell;  // any thread
+};
+
 class OutboundTransfer : public std::enable_shared_from_this<OutboundTransfer> {
  public:
   struct Parts {
     Engine* engine;
     Fabric* fabric;
     std::shared_ptr<WorkQueue> io;
+    std::shared_ptr<const TransferClock> clock;
   };
   static void Start(Parts parts, LaunchId id, const BufferEntryPtr& source, std::vector<OutgoingPiece> pieces);
 

@@ -1,5 +1,7 @@
 #include "worker/exec/transfer_table.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,9 @@ namespace switchtower {
 
 TransferTable::TransferTable(Parts parts, Emit emit) : parts_(std::move(parts)), emit_(std::move(emit)) {
   parts_.router->SetHandler(PeerMessageKind::kTransfer, this);
+  clock_->tell = [this, intake = parts_.intake](TransferTimes::Span span) {
+    intake->Post([this, span] { emit_(TransferTimes{{span}}); });
+  };
 }
 
 TransferTable::~TransferTable() { parts_.router->SetHandler(PeerMessageKind::kTransfer, nullptr); }
@@ -103,6 +108,8 @@ std::vector<TransferTable::InboundPtr> TransferTable::Receive(const TransferArra
     const int32_t ordinal = destination.device.ordinal;
     InboundTransfer::Target target{command.id,
                                    command.session,
+                                   command.from,
+                                   command.to,
                                    ordinal,
                                    destination.shard_shape,
                                    command.layout,
@@ -146,7 +153,7 @@ void TransferTable::SendFrom(const TransferArray& command, int32_t ordinal, cons
     }
     pieces.push_back(std::move(outgoing));
   }
-  OutboundTransfer::Start({parts_.engine, &parts_.router->fabric(), parts_.io}, command.id,
+  OutboundTransfer::Start({parts_.engine, &parts_.router->fabric(), parts_.io, clock_}, command.id,
                           parts_.store->Find({command.session, command.from}, ordinal), std::move(pieces));
 }
 
@@ -231,6 +238,27 @@ void TransferTable::CancelSession(SessionId session, const absl::Status& cause) 
             [session](const InboundTransfer& inbound) { return inbound.target().session == session; });
 }
 
+void TransferTable::Describe(WorkerActivity* activity) const {
+  std::vector<const InboundTransfer*> waiting;
+  for (const auto& [id, by_ordinal] : inbound_) {
+    for (const auto& [ordinal, inbound] : by_ordinal) waiting.push_back(inbound.get());
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const auto* a, const auto* b) { return a->since() < b->since(); });
+  if (waiting.size() > kActivityEntriesMax) waiting.resize(kActivityEntriesMax);
+  const auto now = std::chrono::steady_clock::now();
+  for (const InboundTransfer* inbound : waiting) {
+    const InboundTransfer::Target& target = inbound->target();
+    WorkerActivity::Transfer& told = activity->transfers.emplace_back();
+    told.id = target.transfer;
+    told.session = target.session;
+    told.from = target.from;
+    told.to = target.to;
+    told.ordinal = target.ordinal;
+    told.bytes_missing = inbound->Missing(&told.sources);
+    told.age_us = std::chrono::duration_cast<std::chrono::microseconds>(now - inbound->since()).count();
+  }
+}
+
 void TransferTable::Reset(const absl::Status& cause) {
   ++generation_;
   FailWhere(cause, /*origin=*/false, [](const InboundTransfer&) { return true; });
@@ -239,6 +267,7 @@ void TransferTable::Reset(const absl::Status& cause) {
   early_.clear();
   early_bytes_ = 0;
   overflowed_.clear();
+  ReportTimes(false);
 }
 
 }  // namespace switchtower

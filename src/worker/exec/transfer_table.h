@@ -24,6 +24,7 @@
 #include "absl/functional/any_invocable.h"
 #include "worker/engine/engine.h"
 #include "worker/exec/inbound_transfer.h"
+#include "worker/exec/outbound_transfer.h"
 #include "worker/exec/peer_router.h"
 #include "worker/exec/work_queue.h"
 #include "worker/store/buffer_store.h"
@@ -53,6 +54,10 @@ class TransferTable : private PeerRouter::Handler {
   void Cancel(LaunchId transfer, const absl::Status& cause);
   void CancelSession(SessionId session, const absl::Status& cause);
   void Reset(const absl::Status& cause);
+  // Whether TransferTimes are told; until the controller ends.
+  void ReportTimes(bool on) { clock_->on.store(on, std::memory_order_relaxed); }
+  // Shards that wait for pieces.
+  void Describe(WorkerActivity* activity) const;
   // Nothing more comes from `peer`.
   void MarkLost(WorkerId peer, const absl::Status& why);
   // Peers that are to be talked to (again).
@@ -82,6 +87,7 @@ class TransferTable : private PeerRouter::Handler {
 
   const Parts parts_;
   Emit emit_;
+  const std::shared_ptr<TransferClock> clock_ = std::make_shared<TransferClock>();
   uint64_t generation_ = 0;  // of the controller that transfers belong to
   LaunchId newest_;
   absl::flat_hash_map<LaunchId, absl::flat_hash_map<int32_t, InboundPtr>> inbound_;
