@@ -231,7 +231,7 @@ WorkerStats Worker::Core::Stats() const {
     stats.collectives = collectives.operations;
     stats.bytes_in_memory += collectives.bytes_in_memory;
   }
-  stats.bytes_shared_memory = fabric.shm.bytes_sent + fabric.unix_socket.bytes_sent;
+  stats.bytes_shared_memory = fabric.shm.bytes_sent + fabric.fast.bytes_sent + fabric.unix_socket.bytes_sent;
   stats.bytes_tcp = fabric.tcp.bytes_sent;
   stats.bytes_put = traffic_->bytes_put.load(std::memory_order_relaxed);
   stats.bytes_read = traffic_->bytes_read.load(std::memory_order_relaxed);
