@@ -101,10 +101,8 @@ class Fabric {
   // Delivers the fast messages of peers on this thread, until `done` or until `budget` has passed: true if done. False
   // at once where there are none, or if another thread waits here. Never from a callback of the fabric.
   virtual bool WaitFast(absl::FunctionRef<bool()>, std::chrono::nanoseconds) { return false; }
-  // Whoever waits in WaitFast asks its `done` again.
-  virtual void WakeFast() {}
-  // Fast messages are left lying until somebody waits in WaitFast, or while they are wanted: the fabric's own thread then
-  // delivers them as they come. Calls nest.
+  // Fast messages are left lying until somebody waits in WaitFast, or while they are wanted: the fabric's own thread
+  // then delivers them as they come. Calls nest.
   virtual void WantFast() {}
   virtual void UnwantFast() {}
 

@@ -49,9 +49,6 @@ class FabricCore {
   bool WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {
     return fast_lane_ != nullptr && fast_lane_->Wait(done, budget);
   }
-  void WakeFast() {
-    if (fast_lane_ != nullptr) fast_lane_->Wake();
-  }
   void WantFast() {
     if (fast_lane_ != nullptr) fast_lane_->Want();
   }

@@ -4,23 +4,21 @@
 //
 //   peers' FastRingWriters --slots--> FastRingReaders --Wait (the thread that needs it) or OnReady (loop)--> deliver
 //
-// A thread that waits looks again and again for a short while, giving its core to others in between, and then sleeps on
-// a bell. On a machine with fewer cores than workers the peers run meanwhile, and their messages are there on return.
+// A thread that waits looks again and again, giving its core to others in between: on a machine with fewer cores than
+// workers the peers run meanwhile, and their messages are there on return. So waits are short.
 //
 // Place:    transport, private; one in each FabricCore.
-// Threads:  Add, Remove and OnReady on the loop's; Wait and Wake on any. One thread at a time reads the rings;
+// Threads:  Add, Remove and OnReady on the loop's; Wait, Want and Unwant on any. One thread at a time reads the rings;
 // `deliver`
 //           runs there and must neither block nor wait.
 // Lifetime: Remove delivers what its writer had published.
 // Errors:   nonsense in a ring is told to its `failed`, on the reading thread; the ring is read no more.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -39,8 +37,8 @@ class FastLane : private EventLoop::FdHandler {
 
   static absl::StatusOr<std::unique_ptr<FastLane>> Create(EventLoop& loop, Deliver deliver);
 
-  // Copies of the bells, for a peer.
-  absl::StatusOr<std::array<UniqueFd, 2>> Bells() const;
+  // A copy of the bell, for a peer.
+  absl::StatusOr<UniqueFd> Bell() const;
 
   struct Source {
     WorkerId from;
@@ -53,34 +51,28 @@ class FastLane : private EventLoop::FdHandler {
 
   // Delivers messages here until `done` or until `budget` has passed. False at once if another thread is waiting.
   bool Wait(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) EXCLUDES(mutex_);
-  // The thread that waits, if one does, asks its `done` again.
-  void Wake();
   // Between the two the loop delivers what comes; calls nest.
   void Want() EXCLUDES(mutex_);
   void Unwant() { wanted_.fetch_sub(1); }
 
  private:
-  FastLane(EventLoop& loop, Deliver deliver, std::array<UniqueFd, 2> bells)
-      : loop_(loop), deliver_(std::move(deliver)), bells_(std::move(bells)) {}
+  FastLane(Deliver deliver, UniqueFd bell) : deliver_(std::move(deliver)), bell_(std::move(bell)) {}
 
   void OnReady(uint32_t epoll_events) override EXCLUDES(mutex_);
   void DrainAll() REQUIRES(mutex_);
   void Drain(Source& source) REQUIRES(mutex_);
-  void WantAll(Bell bell) REQUIRES(mutex_);
+  void WantAll(bool wanted) REQUIRES(mutex_);
   bool AllEmpty() REQUIRES(mutex_);
   // Ends a turn of reading: hands the rings over to the loop, if messages are wanted.
   void Release() RELEASE(mutex_);
   void LeaveToLoop() REQUIRES(mutex_);
-  void Sleep(std::chrono::nanoseconds timeout);
-  static void Silence(const UniqueFd& bell);
 
-  EventLoop& loop_;
   const Deliver deliver_;
-  const std::array<UniqueFd, 2> bells_;  // kLoop's and kWaiter's
+  const UniqueFd bell_;  // rung for the loop
 
   Mutex mutex_;  // of whoever reads the rings
   std::vector<std::shared_ptr<Source>> sources_ GUARDED_BY(mutex_);
-  std::atomic<std::thread::id> waiter_{};
+  std::atomic<bool> waiting_{false};  // a thread in Wait reads the rings
   std::atomic<int> wanted_{0};
 };
 

@@ -36,7 +36,7 @@ class FastLaneTest : public testing::Test {
   void TearDown() override { loop_->Stop(); }
 
   std::unique_ptr<FastRingWriter> NewPeer(uint64_t id) {
-    auto writer = *FastRingWriter::Create(*lane_->Bells());
+    auto writer = *FastRingWriter::Create(*lane_->Bell());
     Add(id, *FastRingReader::Open(writer->TakeFd()));
     return writer;
   }
@@ -115,7 +115,6 @@ TEST_F(FastLaneTest, OneThreadWaitsAtATime) {
   waiting.get_future().wait();
   EXPECT_FALSE(lane_->Wait([] { return true; }, seconds(20)));
   done = true;
-  lane_->Wake();
   waiter.join();
 }
 
@@ -144,13 +143,13 @@ TEST_F(FastLaneTest, NothingIsLeftLyingWhenWaitersChange) {
 }
 
 TEST_F(FastLaneTest, AFullRingRefuses) {
-  auto writer = *FastRingWriter::Create(*lane_->Bells());  // nobody reads it
+  auto writer = *FastRingWriter::Create(*lane_->Bell());  // nobody reads it
   for (uint64_t n = 0; n < kFastSlots; ++n) EXPECT_TRUE(writer->Send(Header(n), ""));
   EXPECT_FALSE(writer->Send(Header(kFastSlots), ""));
 }
 
 TEST_F(FastLaneTest, WhatWasPublishedBeforeTheEndIsDelivered) {
-  auto writer = *FastRingWriter::Create(*lane_->Bells());
+  auto writer = *FastRingWriter::Create(*lane_->Bell());
   auto reader = *FastRingReader::Open(writer->TakeFd());
   SendAll(*writer, 5);
   auto source = std::make_shared<FastLane::Source>();

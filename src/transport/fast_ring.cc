@@ -25,15 +25,12 @@ void Ring(const UniqueFd& bell) {
 
 }  // namespace
 
-FastRingWriter::FastRingWriter(SharedMemory memory, std::array<UniqueFd, 2> bells)
-    : memory_(std::move(memory)), bells_(std::move(bells)) {}
+FastRingWriter::FastRingWriter(SharedMemory memory, UniqueFd bell)
+    : memory_(std::move(memory)), bell_(std::move(bell)) {}
 
-absl::StatusOr<std::unique_ptr<FastRingWriter>> FastRingWriter::Create(std::array<UniqueFd, 2> bells) {
+absl::StatusOr<std::unique_ptr<FastRingWriter>> FastRingWriter::Create(UniqueFd bell) {
   ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Create(kFastRingBytes));
-  std::unique_ptr<FastRingWriter> writer(new FastRingWriter(std::move(memory), std::move(bells)));
-  // Until the reader says otherwise.
-  writer->control().wanted.store(static_cast<uint32_t>(Bell::kLoop));
-  return writer;
+  return std::unique_ptr<FastRingWriter>(new FastRingWriter(std::move(memory), std::move(bell)));
 }
 
 bool FastRingWriter::Send(const MessageHeader& header, std::string_view bytes) {
@@ -52,10 +49,7 @@ bool FastRingWriter::Send(const MessageHeader& header, std::string_view bytes) {
     ::memcpy(slot.bytes, bytes.data(), bytes.size());
     control().produced.store(++produced_);
   }
-  std::atomic<uint32_t>& wanted = control().wanted;
-  uint32_t bell = wanted.load();
-  if (bell == static_cast<uint32_t>(Bell::kNone) || !wanted.compare_exchange_strong(bell, 0)) return true;
-  if (bell <= bells_.size()) Ring(bells_[bell - 1]);
+  if (control().wanted.load() != 0 && control().wanted.exchange(0) != 0) Ring(bell_);
   return true;
 }
 

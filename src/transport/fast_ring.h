@@ -1,17 +1,16 @@
 // One direction of small messages between two processes of one host, without a system call where the reader is awake.
 //
-//   | produced | consumed | wanted bell | slot: header, size, bytes | slot | ...      (SharedMemory)
+//   | produced | consumed | wanted | slot: header, size, bytes | slot | ...      (SharedMemory)
 //
-// The reader says in `wanted` which of its bells the writer shall ring when it publishes something; the writer rings it
-// once and takes the wish away. Whoever comes second of (publish, look at the wish) and (wish, look for messages) sees
-// what the other one did, so no message is left lying.
+// The reader says in `wanted` whether the writer shall ring its bell when it publishes something; the writer rings once
+// and takes the wish away. Whoever comes second of (publish, look at the wish) and (wish, look for messages) sees what
+// the other one did, so no message that is wanted is left lying.
 //
 // Place:    transport, private; FastLane is the reader's other half.
 // Threads:  any for the writer; one at a time for the reader.
 // Errors:   the reader trusts nothing that it reads, the writer trusts `consumed` only within what it has produced.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -25,9 +24,6 @@
 #include "transport/shared_memory.h"
 
 namespace switchtower {
-
-// Of a reader: it has two, for its fabric's loop and for a thread that waits in FastLane::Wait.
-enum class Bell : uint32_t { kNone = 0, kLoop = 1, kWaiter = 2 };
 
 struct FastRingControl {
   alignas(64) std::atomic<uint64_t> produced;
@@ -47,19 +43,19 @@ inline constexpr size_t kFastRingBytes = 4096 + kFastSlots * sizeof(FastSlot);
 
 class FastRingWriter {
  public:
-  // `bells` are eventfds of the reader, for kLoop and kWaiter.
-  static absl::StatusOr<std::unique_ptr<FastRingWriter>> Create(std::array<UniqueFd, 2> bells);
+  // `bell` is an eventfd of the reader.
+  static absl::StatusOr<std::unique_ptr<FastRingWriter>> Create(UniqueFd bell);
 
   // False if the ring is full. `bytes` are at most Fabric::kFastBytes.
   bool Send(const MessageHeader& header, std::string_view bytes) EXCLUDES(mutex_);
   UniqueFd TakeFd() { return memory_.TakeFd(); }
 
  private:
-  FastRingWriter(SharedMemory memory, std::array<UniqueFd, 2> bells);
+  FastRingWriter(SharedMemory memory, UniqueFd bell);
   FastRingControl& control() { return *reinterpret_cast<FastRingControl*>(memory_.data()); }
 
   SharedMemory memory_;
-  const std::array<UniqueFd, 2> bells_;
+  const UniqueFd bell_;
   Mutex mutex_;
   uint64_t produced_ GUARDED_BY(mutex_) = 0;
   uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // the last believable value
@@ -69,7 +65,7 @@ class FastRingReader {
  public:
   static absl::StatusOr<std::unique_ptr<FastRingReader>> Open(UniqueFd fd);
 
-  void Want(Bell bell) { control().wanted.store(static_cast<uint32_t>(bell)); }
+  void Want(bool wanted) { control().wanted.store(wanted ? 1 : 0); }
   bool empty() { return control().produced.load() == consumed_; }
   // Hands over all messages that are there; the views end with the call. InvalidArgument if the writer wrote nonsense.
   absl::Status Read(absl::FunctionRef<void(const MessageHeader&, std::string_view)> deliver);

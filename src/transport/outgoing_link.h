@@ -51,7 +51,7 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
   void TryNextRoute(const absl::Status& last_error);
   void OnConnected(UniqueFd socket, Path path);
   void OnWelcome(std::string_view body);
-  void OnBells(Frame& frame);
+  void OnBell(Frame& frame);
   void OnFrame(Frame frame) override;
   void OnClosed(absl::Status why) override;
   void Lose(const absl::Status& why);

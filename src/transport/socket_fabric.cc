@@ -41,7 +41,6 @@ bool SocketFabric::TrySendFast(WorkerId peer, const MessageHeader& header, std::
 bool SocketFabric::WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {
   return core_->WaitFast(done, budget);
 }
-void SocketFabric::WakeFast() { core_->WakeFast(); }
 void SocketFabric::WantFast() { core_->WantFast(); }
 void SocketFabric::UnwantFast() { core_->UnwantFast(); }
 FabricStats SocketFabric::stats() const { return core_->stats(); }

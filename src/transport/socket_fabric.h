@@ -58,7 +58,6 @@ class SocketFabric : public Fabric {
   void Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) override;
   bool TrySendFast(WorkerId peer, const MessageHeader& header, std::string_view bytes) override;
   bool WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) override;
-  void WakeFast() override;
   void WantFast() override;
   void UnwantFast() override;
   FabricStats stats() const override;

@@ -9,7 +9,7 @@
 //   kMessageHead kMessageBody                header and size; payload
 //   kRing (descriptor)                       once, before the first use of shared memory
 //   kRingMessage             header, place of the payload in the ring
-//           <------------------------------  kBells (two eventfds), on a unix socket only
+//           <------------------------------  kBell (an eventfd), on a unix socket only
 //   kFastRing (descriptor)                   the answer: memory for small messages (fast_ring.h)
 //   kMessageHead kRingChunk...               a payload larger than the ring can hold at once
 //           <------------------------------  kRingFree: there is room again (only when waited for)
@@ -40,7 +40,7 @@ enum FrameType : uint32_t {
   kRingMessage = 17,
   kRingChunk = 18,
   kRingFree = 19,
-  kBells = 20,
+  kBell = 20,
   kFastRing = 21,
 };
 

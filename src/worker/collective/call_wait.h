@@ -33,11 +33,9 @@ class CallWait {
       later = std::move(later_);
       changed_.NotifyAll();
     }
-    if (later) {
-      fabric_.UnwantFast();
-      return later(status_);
-    }
-    fabric_.WakeFast();
+    if (!later) return;
+    fabric_.UnwantFast();
+    later(status_);
   }
 
   // True if the collective has ended, within `budget`. `peers`: other processes take part, so this thread can fetch
