@@ -10,10 +10,12 @@ as it is, with one warning.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
   async          makes collectives that jax starts and ends apart whole (async_collectives.py).
+  call sites     launches carry the line of the script that asked for them, which `switchtower why` tells.
   partitioning   answers what XLA would ask its client while it partitions a program (partitioning.py).
 """
 
 import logging
+import os
 import threading
 import weakref
 
@@ -61,6 +63,7 @@ def install() -> None:
     callback.ffi = Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
     callback.xb = Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
+    _send_call_sites()
     lowered_costs.install(_local_client)
     unreduced.install()
     partitioning.install(_is_ours)
@@ -91,6 +94,14 @@ def agent_of(client) -> Agent:
 def _address(target: str) -> tuple[str, int]:
     host, _, port = target.rpartition("/")[2].rpartition(":")
     return host.strip("[]"), int(port)
+
+
+# ---- call sites
+
+
+def _send_call_sites() -> None:
+    if "JAX_SEND_TRACEBACK_TO_RUNTIME" not in os.environ:  # who names it has chosen
+        jax.config.update("jax_send_traceback_to_runtime", "on")
 
 
 # ---- callbacks

@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "frontdoor/request_parts.h"
+#include "wire/ifrt/attributes.h"
 #include "wire/ifrt/message_version.h"
 #include "wire/ifrt/shape.h"
 
@@ -11,6 +12,10 @@ namespace switchtower {
 namespace {
 
 using namespace xla::ifrt::proxy;  // NOLINT: request and response messages only
+
+// What jax sends with `jax_send_traceback_to_runtime`: FILE:LINE, or a whole stack.
+constexpr char kCallLocation[] = "call_location";
+constexpr size_t kCallSiteMax = 256;
 
 // An executable has its devices; a request may only repeat them.
 absl::Status CheckDevices(SessionState& state, const LoadedExecutableExecuteRequest& request) {
@@ -40,8 +45,9 @@ absl::StatusOr<ExecuteRequest> Parse(SessionState& state, const RequestContext& 
   }
   execute.launch_id = request.execute_options().launch_id();
   execute.user_context = context.user_context;
-  // Whatever the client asks: its user contexts are kept until the launch has ended.
-  execute.want_status = true;
+  if (auto site = StringAttribute(request.execute_options().custom_options(), kCallLocation)) {
+    execute.call_site = site->substr(0, kCallSiteMax);
+  }
   if (request.result_status_handle() != 0) RETURN_IF_ERROR(CheckClientHandle(request.result_status_handle()));
   return execute;
 }

@@ -68,7 +68,7 @@ absl::StatusOr<ExecuteReply> PluginPrograms::Execute(const ExecuteRequest& reque
     return status;
   }
   if (drawn) reply.specs = entry.results;
-  if (request.want_status) session_.WhenReady(reply.results, std::move(on_status));
+  session_.WhenReady(reply.results, std::move(on_status));
   return reply;
 }
 

@@ -144,6 +144,7 @@ total(a).block_until_ready()
             read_until(client, "stuck")
             text = self.until_why(up, "rank 3 is not")
             for word in ("jit_total (<string>:", "all-reduce", "ranks 0-2 are in",
+                         "called at <string>:13",
                          "rank 3 (slice slice1 host 0 device 1) has run the launch for", "collective.join:rank=3,after=3"):
                 self.assertIn(word, text)
             self.assertIn("hasn't come to this operation", self.why(up, "device", "slice1/0/1"))

@@ -400,7 +400,7 @@ absl::StatusOr<ExecuteReply> FakeSession::Execute(const ExecuteRequest& request,
     MutexLock lock(mutex_);
     if (hold_) ++in_flight_;
   }
-  if (request.want_status) on_status(absl::OkStatus());
+  on_status(absl::OkStatus());
   return reply;
 }
 

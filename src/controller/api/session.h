@@ -69,7 +69,7 @@ struct ExecuteRequest {
   std::vector<uint32_t> non_donatable;  // parameter indices
   int32_t launch_id = 0;
   uint64_t user_context = 0;
-  bool want_status = false;  // fill_status
+  std::string call_site;  // "train.py:12", the client's line that asked for it; empty if it doesn't tell
 };
 struct ExecuteReply {
   std::vector<ArrayId> results;
@@ -202,7 +202,7 @@ class Session {
   virtual absl::StatusOr<std::shared_ptr<const CompiledProgram>> Program(uint64_t executable) = 0;
   // Device order by rank of the executable.
   virtual absl::StatusOr<std::vector<DeviceId>> ProgramDevices(uint64_t executable) = 0;
-  // `on_status` (only with want_status) gets the launch's end.
+  // `on_status` gets the launch's end.
   virtual absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) = 0;
   virtual absl::Status DestructExecutable(uint64_t executable) = 0;
 

@@ -97,7 +97,8 @@ absl::StatusOr<ExecuteReply> CheckAndLaunch(SessionContext& session, const Execu
   launch.arguments = request.arguments;
   launch.results = reply.results;
   launch.client_launch_id = request.launch_id;
-  if (request.want_status) launch.on_status = std::move(on_status);
+  launch.call_site = request.call_site;
+  launch.on_status = std::move(on_status);
   session.flow->Began();
   session.Submit(std::move(launch), stamp, request.user_context);
   return reply;

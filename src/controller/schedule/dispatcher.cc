@@ -118,6 +118,7 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body, const LaunchForecast::Expect
   record.user_context = op.user_context;
   record.program = std::move(body.program);
   record.gang = gang;
+  record.call_site = std::move(body.call_site);
   record.expected = expected;
   record.on_status = std::move(body.on_status);
   record.command = std::move(command);

@@ -29,6 +29,7 @@ struct LaunchOp {
   std::vector<ArrayId> results;
   std::vector<uint32_t> donated;
   int32_t client_launch_id = 0;
+  std::string call_site;             // in the client, if it tells
   Callback<absl::Status> on_status;  // may be null
 };
 

@@ -105,7 +105,10 @@ QueuedSnapshot DescribeQueued(const Op& op) {
   queued.what = Describe(op);
   struct Visitor {
     QueuedSnapshot& queued;
-    void operator()(const LaunchOp& op) { queued.uses = op.arguments, queued.makes = op.results; }
+    void operator()(const LaunchOp& op) {
+      queued.uses = op.arguments, queued.makes = op.results;
+      queued.call_site = op.call_site;
+    }
     void operator()(const PutOp& op) { queued.makes = {op.array}; }
     void operator()(const BindOp& op) {
       for (const BindOp::Binding& binding : op.bindings) {

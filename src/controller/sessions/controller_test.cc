@@ -154,7 +154,6 @@ TEST_F(ControllerTest, AFailedRankEndsTheLaunchEverywhere) {
   request.executable = step;
   request.results = {ArrayId{10}};
   request.user_context = 42;
-  request.want_status = true;
   ASSERT_TRUE(session->Execute(request, [&](absl::Status status) { ended.set_value(std::move(status)); }).ok());
   const LaunchId id = workers[1]->Await<Launch>().id;
   EXPECT_EQ(session->launches_in_flight(), 1u);
@@ -280,7 +279,6 @@ TEST_F(ControllerTest, SessionsShareTheSlicesAndEndAlone) {
   ExecuteRequest request;
   request.executable = step;
   request.results = {ArrayId{1}};
-  request.want_status = true;
   ASSERT_TRUE(session->Execute(request, [&](absl::Status status) { ended.set_value(std::move(status)); }).ok());
   auto ready = WhenReady({1});
   workers[0]->Await<AwaitReady>();
