@@ -32,7 +32,7 @@ void AddCancelGrace(CLI::App* app, int& seconds);
 
 // In which order launches go, and how far ahead of the devices.
 struct DispatchFlags {
-  int launches_ahead = 1024;
+  int launches_ahead = 256;
   std::string policy = "fifo";
   void AddTo(CLI::App* app);
 };

@@ -28,8 +28,9 @@ class CachingCompileService : public CompileService {
   struct Options {
     // Names the plug-in's build in the key (see PluginVersion).
     std::string compiler_version;
-    // Compiled programs kept in memory; those that are in use elsewhere cost nothing more.
-    uint64_t memory_bytes_max = uint64_t{256} << 20;
+    // Compiled programs kept in memory; those that are in use elsewhere cost nothing more. Small: the disk has them too,
+    // and what a session compiled shouldn't stay in the proxy when it has gone.
+    uint64_t memory_bytes_max = uint64_t{2} << 20;
     int threads = 2;
   };
   struct Stats {

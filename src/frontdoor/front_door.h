@@ -31,7 +31,7 @@ struct FrontDoorOptions {
   int port = 0;     // 0: any free one
   int threads = 2;  // run the strands of all sessions
   // A client's stream isn't read on while it has this many launches under way.
-  size_t launches_in_flight_max = 1024;
+  size_t launches_in_flight_max = 512;
   // Uploads of a session that no request has asked for yet: what a client sends ahead of a stream that is held up.
   int64_t waiting_upload_bytes_max = int64_t{256} << 20;
   // Where clients may leave uploads as files (lt_<handle>). Empty: nowhere. Handles are of one session, so one client
