@@ -2,12 +2,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/net/event_loop.h"
 #include "base/status_macros.h"
+#include "cli/advertised_host.h"
 #include "cli/cluster_summary.h"
 #include "cli/device_type_probe.h"
 #include "cli/flags.h"
@@ -20,6 +22,7 @@
 #include "controller/cluster/socket_worker_channel.h"
 #include "controller/sessions/controller_impl.h"
 #include "frontdoor/front_door.h"
+#include "frontdoor/relay_table.h"
 #include "inspect/introspection_service.h"
 #include "resource_manager/cluster_table.h"
 #include "resource_manager/resource_manager_client.h"
@@ -31,6 +34,7 @@ namespace {
 struct Flags {
   std::string manager;
   std::string bind = "127.0.0.1";
+  std::string advertise_host;
   int port = 29000;
   std::string pjrt_plugin;
   std::string virtual_slices;
@@ -64,6 +68,27 @@ absl::StatusOr<std::unique_ptr<CompileService>> MakeCompiler(const Flags& flags)
   return std::make_unique<CachingCompileService>(std::move(options), std::move(client), std::move(cache));
 }
 
+// The resource manager takes a proxy that stood still for dead and gives its slices to others; one that was restarted
+// knows of no leases. Either way the sessions here are over, and the proxy goes on without them.
+void EndSessions(const absl::Status& lost, ControllerImpl& controller, FrontDoor& door) {
+  const absl::Status why = absl::UnavailableError(
+      fmt::format("this session has lost its slices, and its arrays with them: {}; start the program again",
+                  std::string(lost.message())));
+  std::promise<void> told;
+  controller.LoseLeases(why, [&] {
+    door.EndSessions(why);
+    told.set_value();
+  });
+  told.get_future().wait();
+}
+
+// Where other proxies bring sessions to.
+std::string DoorAddress(const Flags& flags, int port) {
+  const std::string advertised = AdvertisedHost(flags.bind, flags.advertise_host);
+  const std::string& host = advertised.empty() ? flags.bind : advertised;
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
 absl::Status Serve(Flags flags) {
   if (flags.pjrt_plugin.empty()) {
     ASSIGN_OR_RETURN(flags.pjrt_plugin, DefaultPjrtPlugin());
@@ -72,16 +97,12 @@ absl::Status Serve(Flags flags) {
   ASSIGN_OR_RETURN(const DeviceType device_type, ProbeDeviceTypeInChild(flags.pjrt_plugin));
   ASSIGN_OR_RETURN(std::unique_ptr<CompileService> compiler, MakeCompiler(flags));
   ASSIGN_OR_RETURN(auto manager,
-                   ResourceManagerClient::Connect(flags.manager, std::chrono::seconds(flags.connect_timeout_s),
-                                                  [](absl::Status status) {
-                                                    LogError("{}; this proxy ends", std::string(status.message()));
-                                                    RequestStop();
-                                                  }));
+                   ResourceManagerClient::Connect(flags.manager, std::chrono::seconds(flags.connect_timeout_s)));
   ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> timers, EventLoop::Create("timers"));
   ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> sockets, EventLoop::Create("workers"));
   SocketConnector::Options connector_options;
   connector_options.loop = sockets.get();
-  connector_options.cluster_id = manager->cluster_id();
+  connector_options.cluster_id = [&manager] { return manager->cluster_id(); };
   connector_options.controller = fmt::format("proxy pid {}", getpid());
   SocketConnector connector(std::move(connector_options));
   ThreadPool pool("controller", 4);
@@ -107,6 +128,7 @@ absl::Status Serve(Flags flags) {
   };
   ControllerImpl controller(std::move(options));
 
+  RelayTable relays;
   IntrospectionService::Options introspection;
   introspection.controller = &controller;
   introspection.trace = &trace;
@@ -121,14 +143,18 @@ absl::Status Serve(Flags flags) {
   door_options.launches_in_flight_max =
       std::max(door_options.launches_in_flight_max, static_cast<size_t>(flags.dispatch.launches_ahead));
   door_options.trace = &trace;
+  door_options.relays = &relays;
   if (!flags.no_introspection) door_options.services = {&introspection_service};
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
+  manager->AnnounceDoor(DoorAddress(flags, door->port()));
+  manager->WatchLosses([&](const absl::Status& status) { EndSessions(status, controller, *door); });
   fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
              door->port());
   std::fflush(stdout);
 
   WaitForStopSignal();
   if (flags.stats) fmt::print(stderr, "{}", SummaryOf(controller));
+  manager->WatchLosses(nullptr);
   door->Stop();
   return absl::OkStatus();
 }
@@ -143,6 +169,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
       ->required();
   AddFlag(role, "server_port", flags->port, "where clients connect; 0 picks a free port")->check(CLI::Range(0, 65535));
   AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
+  AddFlag(role, "advertise-host", flags->advertise_host, kAdvertiseHostHelp);
   AddFlag(role, "pjrt-plugin", flags->pjrt_plugin,
           "PJRT plug-in (.so) that compiles, the workers' own; default: the CPU plug-in");
   AddFlag(

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/status_macros.h"
+#include "cli/advertised_host.h"
 #include "cli/flags.h"
 #include "cli/locations.h"
 #include "resource_manager/resource_manager_client.h"
@@ -71,26 +72,18 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> MakeServer(const Flags& flags, con
   return WorkerServer::Create(options);
 }
 
-// The address that other hosts can dial, if we listen on all of this machine's.
-std::string AdvertisedHost(const Flags& flags) {
-  if (!flags.advertise_host.empty() || flags.bind != "0.0.0.0") return flags.advertise_host;
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 absl::Status Serve(Flags flags) {
   for (const std::string& fault : flags.fault_points) {
     RETURN_IF_ERROR(FaultPoint::Arm(fault));
     LogWarn("fault point {} is armed: this worker fails on purpose", fault);
   }
-  flags.advertise_host = AdvertisedHost(flags);
+  flags.advertise_host = AdvertisedHost(flags.bind, flags.advertise_host);
   const auto timeout = std::chrono::seconds(flags.connect_timeout_s);
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(flags));
   std::string cluster_id;
   {
     // Only to learn which cluster this is: addresses must be listened on before the worker can register.
-    ASSIGN_OR_RETURN(auto client, ResourceManagerClient::Connect(flags.manager, timeout, nullptr));
+    ASSIGN_OR_RETURN(auto client, ResourceManagerClient::Connect(flags.manager, timeout));
     cluster_id = client->cluster_id();
   }
   ASSIGN_OR_RETURN(std::unique_ptr<SocketFabric> fabric, MakeFabric(flags, cluster_id));
@@ -171,8 +164,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
       ->check(CLI::Range(-1, 65535));
   AddFlag(role, "server_port", flags->port, "TCP port for commands; 0 picks a free one")->check(CLI::Range(0, 65535));
   AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
-  AddFlag(role, "advertise-host", flags->advertise_host,
-          "name or address that other hosts reach this one by; default: the host's name if --bind is 0.0.0.0");
+  AddFlag(role, "advertise-host", flags->advertise_host, kAdvertiseHostHelp);
   AddFlag(role, "transport", flags->transport,
           "between workers: auto (shared memory on one host, else TCP), shm or tcp")
       ->check(CLI::IsMember({"auto", "shm", "tcp"}));

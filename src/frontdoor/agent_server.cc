@@ -9,12 +9,12 @@
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/net/framed_connection.h"
+#include "base/status_macros.h"
 
 namespace switchtower {
 namespace {
 
 constexpr std::chrono::seconds kHelloTimeout(10);
-constexpr uint64_t kHelloBytesMax = 4096;
 // One call's results; the worker's handler bounds them too.
 constexpr uint64_t kFrameBytesMax = (uint64_t{1} << 31) + (1 << 20);
 
@@ -25,7 +25,7 @@ class AgentServer::Connection final : public FramedConnection::Handler,
                                       public AgentLink,
                                       public std::enable_shared_from_this<Connection> {
  public:
-  explicit Connection(AgentServer& server) : server_(server) {}
+  Connection(AgentServer& server, absl::Status refusal) : server_(server), refusal_(std::move(refusal)) {}
 
   void Open(UniqueFd socket) {
     FramedConnection::Options options;
@@ -70,28 +70,29 @@ class AgentServer::Connection final : public FramedConnection::Handler,
  private:
   void OnHello(const AgentHello& hello) {
     if (desk_ != nullptr) return Close(absl::FailedPreconditionError("an agent says hello once"));
-    absl::Status status;
-    if (hello.version != kAgentProtocolVersion) {
-      status = absl::FailedPreconditionError(fmt::format(
-          "the client's package speaks version {} of the agent's protocol and this proxy version {}: install "
-          "the `switchtower` package of the proxy's release",
-          hello.version, kAgentProtocolVersion));
-    } else {
-      absl::StatusOr<std::shared_ptr<AgentDesk>> desk = server_.Find(hello.token);
-      status = desk.status();
-      if (status.ok()) status = (*desk)->Attach(shared_from_this());
-      if (status.ok()) {
-        desk_ = *std::move(desk);
-        connection_->set_body_bytes_max(kFrameBytesMax);
-        return;
-      }
-    }
+    const absl::Status status = refusal_.ok() ? Attach(hello) : refusal_;
+    if (status.ok()) return;
     LogWarn("client's agent refused: {}", std::string(status.message()));
     Send(WelcomeFrame(status));
     connection_->CloseWhenWritten(status);
   }
 
+  absl::Status Attach(const AgentHello& hello) {
+    if (hello.version != kAgentProtocolVersion) {
+      return absl::FailedPreconditionError(fmt::format(
+          "the client's package speaks version {} of the agent's protocol and this proxy version {}: install "
+          "the `switchtower` package of the proxy's release",
+          hello.version, kAgentProtocolVersion));
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<AgentDesk> desk, server_.Find(hello.token));
+    RETURN_IF_ERROR(desk->Attach(shared_from_this()));
+    desk_ = std::move(desk);
+    connection_->set_body_bytes_max(kFrameBytesMax);
+    return absl::OkStatus();
+  }
+
   AgentServer& server_;
+  const absl::Status refusal_;
   std::shared_ptr<FramedConnection> connection_;
   std::shared_ptr<AgentDesk> desk_;  // once it is in
   EventLoop::TimerId hello_timer_;
@@ -125,8 +126,12 @@ absl::StatusOr<std::shared_ptr<AgentDesk>> AgentServer::Find(std::string_view to
   return absl::PermissionDeniedError("no session here has this token");
 }
 
-void AgentServer::Accept(UniqueFd socket) {
-  auto connection = std::make_shared<Connection>(*this);
+void AgentServer::Accept(UniqueFd socket) { Open(std::move(socket), absl::OkStatus()); }
+
+void AgentServer::Refuse(UniqueFd socket, absl::Status why) { Open(std::move(socket), std::move(why)); }
+
+void AgentServer::Open(UniqueFd socket, absl::Status refusal) {
+  auto connection = std::make_shared<Connection>(*this, std::move(refusal));
   connections_.insert(connection);
   connection->Open(std::move(socket));
 }

@@ -38,9 +38,14 @@ class AgentServer {
 
   // The loop's thread: a socket that begins as an agent's does.
   void Accept(UniqueFd socket);
+  // Likewise, but its hello is answered with an error.
+  void Refuse(UniqueFd socket, absl::Status why);
+
+  static constexpr uint64_t kHelloBytesMax = 4096;
 
  private:
   class Connection;
+  void Open(UniqueFd socket, absl::Status refusal);
   absl::StatusOr<std::shared_ptr<AgentDesk>> Find(std::string_view token) const EXCLUDES(mutex_);
   void Forget(Connection* connection);
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/net/event_loop.h"
 #include "base/status_macros.h"
+#include "frontdoor/agent_relay.h"
 #include "frontdoor/agent_server.h"
 #include "frontdoor/file_upload.h"
 #include "frontdoor/ifrt_service.h"
@@ -29,13 +30,18 @@ struct FrontDoor::Impl {
   Impl(const FrontDoorOptions& options, Controller& controller, std::unique_ptr<EventLoop> loop)
       : grace_ms(options.stop_grace_ms),
         loop(std::move(loop)),
+        relays(options.relays != nullptr ? *options.relays : own_relays),
         agents(*this->loop),
+        agent_relay(*this->loop, relays, agents),
         reaper("door-reaper", 1),
         files("door-files", 1),
         pool("door", std::max(1, options.threads)),
         context{controller,
                 registry,
+                *this->loop,
                 agents,
+                relays,
+                agent_relay,
                 pool,
                 reaper,
                 files,
@@ -49,7 +55,10 @@ struct FrontDoor::Impl {
   const int grace_ms;
   SessionRegistry registry;
   const std::unique_ptr<EventLoop> loop;
+  RelayTable own_relays;
+  RelayTable& relays;
   AgentServer agents;
+  AgentRelay agent_relay;
   // Destroyed in reverse: tasks of the pool may hand streams to the reaper.
   ThreadPool reaper;
   ThreadPool files;
@@ -71,7 +80,7 @@ struct FrontDoor::Impl {
         connection.fd = socket.release();
         to_grpc->HandleNewConnection(&connection);
       };
-      handlers.on_agent = [this](UniqueFd socket) { agents.Accept(std::move(socket)); };
+      handlers.on_agent = [this](UniqueFd socket) { agent_relay.Accept(std::move(socket)); };
       auto created = SharedPort::Create(*loop, Address::Tcp(host, static_cast<uint16_t>(wanted)), std::move(handlers));
       status = created.status();
       if (!created.ok()) return;
@@ -99,6 +108,8 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   // A program with large constants is one large message; the default limit would end the session.
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
+  // Proxies that relay sessions here look every few seconds whether this one still answers.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.RegisterService(&impl->service);
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   impl->server = builder.BuildAndStart();
@@ -113,6 +124,8 @@ FrontDoor::~FrontDoor() { Stop(); }
 
 int FrontDoor::port() const { return impl_->port_number; }
 
+void FrontDoor::EndSessions(const absl::Status& why) { impl_->registry.EndOwnSessions(why); }
+
 void FrontDoor::Stop() {
   if (impl_->server == nullptr) return;
   impl_->loop->RunAndWait([this] { impl_->port = nullptr; });
@@ -121,14 +134,17 @@ void FrontDoor::Stop() {
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(impl_->grace_ms));
   impl_->server->Wait();
   impl_->registry.WaitUntilEmpty();
-  impl_->loop->RunAndWait([this] { impl_->agents.Stop(); });
+  impl_->loop->RunAndWait([this] {
+    impl_->agent_relay.Stop();
+    impl_->agents.Stop();
+  });
   impl_->loop->Stop();
   impl_->server.reset();
 }
 
 FrontDoor::Counts FrontDoor::counts() const {
   const SessionRegistry::Counts counts = impl_->registry.counts();
-  return {counts.sessions, counts.waiting_upload_bytes, counts.download_bytes};
+  return {counts.sessions, impl_->relays.size(), counts.waiting_upload_bytes, counts.download_bytes};
 }
 
 }  // namespace switchtower

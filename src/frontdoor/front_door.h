@@ -3,6 +3,8 @@
 //   client ==gRPC==> IfrtService -> SessionStream (strand) -> ClientSession -> handlers -> controller::Session
 //                        `-> HostBufferStore/Lookup RPCs <-> HostBufferStore
 //
+// A session whose slices have their home at another proxy is relayed to that one's door, whole and unchanged.
+//
 // Place:    frontdoor; above controller/api and wire/ifrt, knows nothing of workers.
 // Threads:  Start and Stop from one thread. gRPC threads only move messages; each session has a strand.
 // Lifetime: the controller must outlive the door. Stop() (or the destructor) ends all sessions.
@@ -25,6 +27,8 @@ class Service;
 
 namespace switchtower {
 
+class RelayTable;
+
 struct FrontDoorOptions {
   // The link is neither encrypted nor authenticated (the client's wheel can't do better off Google Cloud).
   std::string host = "127.0.0.1";
@@ -43,6 +47,7 @@ struct FrontDoorOptions {
   // Served on the same port; they outlive the door.
   std::vector<grpc::Service*> services;
   TraceRecorder* trace = nullptr;  // of requests; null: nobody traces
+  RelayTable* relays = nullptr;    // where the door keeps which sessions it relays; null: for itself
 };
 
 class FrontDoor {
@@ -53,11 +58,15 @@ class FrontDoor {
   FrontDoor& operator=(const FrontDoor&) = delete;
 
   int port() const;
+  // Ends the sessions that were opened here so far, not those that are relayed. Their clients get `why` in answer to
+  // what they wait for or ask next; new sessions may be opened meanwhile.
+  void EndSessions(const absl::Status& why);
   // Ends all sessions; their clients see UNAVAILABLE with the reason.
   void Stop();
 
   struct Counts {
-    size_t sessions = 0;
+    size_t sessions = 0;               // that are here
+    size_t relayed = 0;                // that are at another proxy
     int64_t waiting_upload_bytes = 0;  // came before the request that uses them
     int64_t download_bytes = 0;        // wait to be fetched
   };

@@ -7,13 +7,12 @@
 #include "base/status_macros.h"
 #include "frontdoor/file_upload.h"
 #include "frontdoor/grpc_status.h"
+#include "frontdoor/metadata_keys.h"
 
 namespace switchtower {
 namespace {
 
 using namespace xla::ifrt::proxy;  // NOLINT: messages of the service only
-
-constexpr char kStoreMetadataKey[] = "ifrt-proxy-grpc-host-buffer-store-metadata-bin";
 
 // One upload. Reads a chunk at a time, the next one when there is room.
 class StoreReactor final : public grpc::ServerReadReactor<GrpcHostBufferStoreRequest> {
@@ -57,12 +56,7 @@ class StoreReactor final : public grpc::ServerReadReactor<GrpcHostBufferStoreReq
   };
 
   absl::Status Begin(SessionRegistry& registry, grpc::CallbackServerContext& context) {
-    auto it = context.client_metadata().find(kStoreMetadataKey);
-    GrpcHostBufferStoreMetadata metadata;
-    if (it == context.client_metadata().end() ||
-        !metadata.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
-      return absl::InvalidArgumentError("the upload came without readable metadata");
-    }
+    ASSIGN_OR_RETURN(const GrpcHostBufferStoreMetadata metadata, StoreMetadata(context));
     ASSIGN_OR_RETURN(buffers_, registry.FindBuffers(metadata.session_id()));
     ASSIGN_OR_RETURN(upload_, buffers_->BeginUpload(metadata.handle(), metadata.buffer_size()));
     return absl::OkStatus();
@@ -142,6 +136,16 @@ class LookupReactor final : public grpc::ServerWriteReactor<GrpcHostBufferLookup
 };
 
 }  // namespace
+
+absl::StatusOr<GrpcHostBufferStoreMetadata> StoreMetadata(const grpc::CallbackServerContext& context) {
+  auto it = context.client_metadata().find(kStoreMetadataKey);
+  GrpcHostBufferStoreMetadata metadata;
+  if (it == context.client_metadata().end() ||
+      !metadata.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
+    return absl::InvalidArgumentError("the upload came without readable metadata");
+  }
+  return metadata;
+}
 
 grpc::ServerReadReactor<GrpcHostBufferStoreRequest>* StoreHostBuffer(SessionRegistry& registry,
                                                                      grpc::CallbackServerContext* context) {

@@ -8,11 +8,15 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "absl/status/statusor.h"
 #include "frontdoor/session_registry.h"
 #include "frontdoor/session_stream.h"
 #include "xla/python/ifrt_proxy/common/grpc_ifrt_service.pb.h"
 
 namespace switchtower {
+
+// What an upload says of itself before its bytes.
+absl::StatusOr<xla::ifrt::proxy::GrpcHostBufferStoreMetadata> StoreMetadata(const grpc::CallbackServerContext& context);
 
 grpc::ServerReadReactor<xla::ifrt::proxy::GrpcHostBufferStoreRequest>* StoreHostBuffer(
     SessionRegistry& registry, grpc::CallbackServerContext* context);

@@ -1,4 +1,5 @@
-// xla.ifrt.proxy.GrpcIfrtService: settles versions and starts a reactor for each call.
+// xla.ifrt.proxy.GrpcIfrtService: settles versions and starts a reactor for each call, which serves it here or, for a
+// relayed session, at its home.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -45,6 +45,17 @@ absl::StatusOr<std::shared_ptr<HostBufferStore>> SessionRegistry::FindBuffers(ui
   return it->second;
 }
 
+void SessionRegistry::EndOwnSessions(const absl::Status& why) {
+  std::vector<std::weak_ptr<StoppableStream>> streams;
+  {
+    MutexLock lock(mutex_);
+    streams = streams_;
+  }
+  for (const auto& weak : streams) {
+    if (auto stream = weak.lock()) stream->EndOwnSession(why);
+  }
+}
+
 void SessionRegistry::Stop() {
   std::vector<std::weak_ptr<StoppableStream>> streams;
   {

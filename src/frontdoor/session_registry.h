@@ -15,11 +15,13 @@
 
 namespace switchtower {
 
-// What the server's stop asks of a stream.
+// What is asked of all streams.
 class StoppableStream {
  public:
   virtual ~StoppableStream() = default;
   virtual void Stop() = 0;
+  // Ends the session that the stream has here, if it has one; the client hears why.
+  virtual void EndOwnSession(const absl::Status& why) = 0;
 };
 
 class SessionRegistry {
@@ -33,6 +35,7 @@ class SessionRegistry {
   void RemoveBuffers(uint64_t session) EXCLUDES(mutex_);
   absl::StatusOr<std::shared_ptr<HostBufferStore>> FindBuffers(uint64_t session) const EXCLUDES(mutex_);
 
+  void EndOwnSessions(const absl::Status& why) EXCLUDES(mutex_);
   // Stops all streams and accepts no more.
   void Stop() EXCLUDES(mutex_);
   // Returns when the last stream is gone. After Stop.

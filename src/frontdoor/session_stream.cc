@@ -9,19 +9,26 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "frontdoor/grpc_status.h"
+#include "frontdoor/metadata_keys.h"
+#include "types/home_door.h"
 #include "wire/ifrt/attributes.h"
 #include "xla/python/ifrt_proxy/common/grpc_ifrt_service.pb.h"
 
 namespace switchtower {
 namespace {
 
-constexpr char kMetadataKey[] = "ifrt-proxy-grpc-ifrt-session-metadata-bin";
+constexpr std::chrono::milliseconds kAskAgainAfter(500);
 
-absl::StatusOr<xla::ifrt::proxy::GrpcIfrtSessionMetadata> ParseMetadata(grpc::CallbackServerContext& context) {
-  auto it = context.client_metadata().find(kMetadataKey);
+// Empty if there is none.
+std::string Metadata(const grpc::CallbackServerContext& context, const char* key) {
+  auto it = context.client_metadata().find(key);
+  return it == context.client_metadata().end() ? std::string() : std::string(it->second.data(), it->second.size());
+}
+
+absl::StatusOr<xla::ifrt::proxy::GrpcIfrtSessionMetadata> ParseMetadata(const grpc::CallbackServerContext& context) {
+  const std::string bytes = Metadata(context, kSessionMetadataKey);
   xla::ifrt::proxy::GrpcIfrtSessionMetadata metadata;
-  if (it == context.client_metadata().end() ||
-      !metadata.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
+  if (bytes.empty() || !metadata.ParseFromString(bytes)) {
     return absl::InvalidArgumentError("the stream came without readable IFRT session metadata");
   }
   return metadata;
@@ -87,6 +94,7 @@ SessionStream* SessionStream::Create(DoorContext& door, grpc::CallbackServerCont
 }
 
 void SessionStream::Open(grpc::CallbackServerContext* context) {
+  context_ = context;
   absl::Status status = door_.registry.AddStream(weak_from_this());
   auto metadata = status.ok() ? ParseMetadata(*context) : status;
   if (metadata.ok()) {
@@ -99,15 +107,22 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
     Leave(status, ToGrpc(status));
     return;
   }
-  SessionRequest request;
-  request.peer = context->peer();
-  request.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
-  request.weight = TextAttribute(metadata->initialization_data(), "weight").value_or("");
-  request.priority = TextAttribute(metadata->initialization_data(), "priority").value_or("");
-  LogInfo("client {} opens a session, protocol {}.{}", request.peer, version_.protocol, version_.serdes);
+  request_.peer = context->peer();
+  if (auto client = Metadata(*context, kRelayedForKey); !client.empty()) {
+    relayed_here_ = true;
+    request_.peer = fmt::format("{} by way of the proxy {}", client, request_.peer);
+  }
+  request_.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
+  request_.weight = TextAttribute(metadata->initialization_data(), "weight").value_or("");
+  request_.priority = TextAttribute(metadata->initialization_data(), "priority").value_or("");
+  LogInfo("client {} opens a session, protocol {}.{}", request_.peer, version_.protocol, version_.serdes);
+  AskForSession();
+}
+
+void SessionStream::AskForSession() {
   // Weak: a session that waits for a lease doesn't hold a stream whose client gave up.
   door_.controller.OpenSession(
-      request, [weak = weak_from_this()](absl::StatusOr<std::unique_ptr<Session>> session) mutable {
+      request_, [weak = weak_from_this()](absl::StatusOr<std::unique_ptr<Session>> session) mutable {
         auto self = weak.lock();
         auto shared = std::make_shared<absl::StatusOr<std::unique_ptr<Session>>>(std::move(session));
         if (self == nullptr || !self->strand_.Post([self, shared] { self->Opened(std::move(*shared)); })) {
@@ -117,16 +132,13 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
 }
 
 void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
-  if (!session.ok()) {
-    // The client shows its user what its first request got; of the stream's own end it keeps only "cancelled".
-    refusal_ = session.status();
-    MutexLock lock(mutex_);
-    StartReadLocked();
+  if (left_) {
+    if (session.ok()) (*session)->Close(absl::CancelledError("client left before its session opened"));
     return;
   }
-  if (left_) {
-    (*session)->Close(absl::CancelledError("client left before its session opened"));
-    return;
+  if (!session.ok()) {
+    if (auto home = HomeDoorOf(session.status())) return OpenElsewhere(*home);
+    return Refuse(session.status());
   }
   const uint64_t id = (*session)->description().id.value;
   auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max);
@@ -135,6 +147,80 @@ void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   (*session)->ServeCalls(desk_);
   client_ = std::make_unique<ClientSession>(*std::move(session), version_, std::move(buffers), desk_->token());
   LogInfo("session {} open, {} devices", id, client_->session().description().devices.size());
+  BeginReading(id);
+}
+
+void SessionStream::OpenElsewhere(const std::string& home) {
+  if (relayed_here_) {
+    // Whoever brought the client asks the resource manager anew.
+    const absl::Status status =
+        absl::FailedPreconditionError(fmt::format("it isn't the home any more, the proxy at {} is", home));
+    return Leave(status, ToGrpc(status));
+  }
+  auto door = HomeDoor::Create(home);
+  if (!door.ok()) return Refuse(door.status());
+  LogInfo("client {} is relayed to the proxy at {}, home of the shared slices", request_.peer, home);
+  relayed_ = true;
+  auto relay = SessionRelay::Start(*std::move(door), Metadata(*context_, kSessionMetadataKey), request_.peer,
+                                   std::weak_ptr<RelayedStream>(shared_from_this()));
+  MutexLock lock(mutex_);
+  relay_ = std::move(relay);
+}
+
+void SessionStream::RelayOpened(uint64_t session) {
+  strand_.Post([self = shared_from_this(), session] { self->OpenedElsewhere(session); });
+}
+
+void SessionStream::OpenedElsewhere(uint64_t session) {
+  const std::shared_ptr<SessionRelay> relay = this->relay();
+  if (relay == nullptr) return;  // the client has left
+  if (session != 0) {
+    // Whoever has a session's number reaches its buffers by it, so a home can't take another's.
+    if (door_.registry.FindBuffers(session).ok() || !door_.relays.Add(session, request_.peer, relay->home())) {
+      const absl::Status why = absl::InternalError(fmt::format(
+          "the proxy at {} opened a session under the number of another, {:016x}", relay->home()->name, session));
+      CloseSession(why);
+      return Refuse(why);
+    }
+    relayed_session_ = session;
+  }
+  BeginReading(session);
+}
+
+void SessionStream::RelayEnded(bool opened, absl::Status why) {
+  strand_.Post([self = shared_from_this(), opened, why = std::move(why)] { self->EndedElsewhere(opened, why); });
+}
+
+void SessionStream::EndedElsewhere(bool opened, const absl::Status& why) {
+  if (!relayed_) return;
+  if (opened) return EndSession(why);
+  CloseSession(why);
+  if (left_) return;
+  if (!std::exchange(asked_again_, true)) return AskAgain();
+  Refuse(why);
+}
+
+void SessionStream::AskAgain() {
+  // The home may just have changed; the resource manager is given a moment to see it.
+  door_.loop.Post([weak = weak_from_this(), &loop = door_.loop] {
+    loop.RunAfter(kAskAgainAfter, [weak] {
+      if (auto self = weak.lock()) self->AskForSession();
+    });
+  });
+}
+
+void SessionStream::Refuse(const absl::Status& why) {
+  // The client shows its user what its first request got; of the stream's own end it keeps only "cancelled".
+  LogWarn("client {} gets no session: {}", request_.peer, std::string(why.message()));
+  refusal_ = why;
+  BeginReading(0);
+}
+
+void SessionStream::BeginReading(uint64_t session) {
+  if (relayed_here_) {
+    context_->AddInitialMetadata(kRelayedSessionKey, std::to_string(session));
+    StartSendInitialMetadata();
+  }
   MutexLock lock(mutex_);
   StartReadLocked();
 }
@@ -172,6 +258,11 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
     Leave(refusal_, ToGrpc(refusal_));
     return;
   }
+  if (relayed_) {
+    return relay()->Forward(std::move(request), [weak = weak_from_this(), bytes] {
+      if (auto self = weak.lock()) self->Handled(bytes);
+    });
+  }
   if (client_ == nullptr) return;  // ended before this request's turn
   if (door_.trace != nullptr && door_.trace->on()) {
     HandleTraced(request);
@@ -203,6 +294,21 @@ void SessionStream::HandleTraced(IfrtRequest& request) {
   client_->Handle(request, weak_from_this());
   span.end_ns = UnixNanoseconds();
   door_.trace->Add(std::move(span));
+}
+
+void SessionStream::Handled(size_t bytes) {
+  MutexLock lock(mutex_);
+  if (gate_.OnHandled(bytes)) StartReadLocked();
+}
+
+std::shared_ptr<SessionRelay> SessionStream::relay() {
+  MutexLock lock(mutex_);
+  return relay_;
+}
+
+bool SessionStream::HasRoom() {
+  MutexLock lock(mutex_);
+  return writes_.size() < kWritesLaterMax;
 }
 
 void SessionStream::Send(IfrtResponse response) {
@@ -243,25 +349,36 @@ void SessionStream::StartWriteLocked() {
 
 void SessionStream::OnWriteDone(bool ok) {
   auto self = shared_from_this();  // finishing may let OnDone run before this returns
-  MutexLock lock(mutex_);
-  writing_ = false;
-  writes_.pop_front();
-  if (!ok) {
-    broken_ = true;
-    writes_.clear();
-  }
-  if (!writes_.empty()) {
-    StartWriteLocked();
-  } else {
+  std::shared_ptr<SessionRelay> relay;
+  {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    writes_.pop_front();
+    if (!ok) {
+      broken_ = true;
+      writes_.clear();
+    }
+    if (!writes_.empty()) {
+      StartWriteLocked();
+      return;
+    }
+    relay = relay_;
     FinishIfIdleLocked();
   }
+  if (relay != nullptr) relay->OnDrained();
 }
 
 void SessionStream::OnCancel() { Leave(absl::CancelledError("client has left"), grpc::Status::OK); }
 
+void SessionStream::EndOwnSession(const absl::Status& why) {
+  strand_.Post([self = shared_from_this(), why] {
+    if (self->client_ != nullptr) self->EndSession(why);
+  });
+}
+
 void SessionStream::Stop() {
-  Leave(absl::CancelledError("the server is stopping"),
-        grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is stopping"));
+  const absl::Status why = absl::UnavailableError("the server is stopping");
+  Leave(why, ToGrpc(why));
 }
 
 void SessionStream::Leave(absl::Status reason, grpc::Status status) {
@@ -273,7 +390,26 @@ void SessionStream::Leave(absl::Status reason, grpc::Status status) {
   });
 }
 
+void SessionStream::EndSession(const absl::Status& why) {
+  if (left_) return;
+  LogWarn("client {}: {}", request_.peer, std::string(why.message()));
+  CloseSession(why);
+  refusal_ = why;
+  MutexLock lock(mutex_);
+  if (gate_.OnResume()) StartReadLocked();
+}
+
 void SessionStream::CloseSession(const absl::Status& reason) {
+  if (std::exchange(relayed_, false)) {
+    std::shared_ptr<SessionRelay> relay;
+    {
+      MutexLock lock(mutex_);
+      relay = std::move(relay_);
+    }
+    relay->Cancel();
+    door_.relays.Remove(relayed_session_);
+    door_.agent_relay.Drop(relayed_session_);
+  }
   if (client_ == nullptr) return;
   const uint64_t id = client_->session().description().id.value;
   const ClientSession::Counts left = client_->counts();

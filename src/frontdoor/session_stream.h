@@ -4,7 +4,8 @@
 // Threads:  gRPC's callbacks and Send on any thread; the ClientSession lives on the strand.
 // Lifetime: gRPC holds the stream until OnDone, tasks and callbacks hold it longer. It is destroyed on the
 //           reaper's thread, never on its own strand.
-// Errors:   a client that leaves (cancels) is the normal end.
+// Errors:   a client that leaves (cancels) is the normal end. A session whose slices have their home at another proxy
+//           is relayed there; when that can't be, or ends, the client's next request is answered with the reason.
 // Invariants: T-1 at most one read and one write under way; none begins after Finish.
 #pragma once
 
@@ -19,11 +20,14 @@
 #include "base/mutex.h"
 #include "base/strand.h"
 #include "controller/api/trace.h"
+#include "frontdoor/agent_relay.h"
 #include "frontdoor/agent_server.h"
 #include "frontdoor/client_session.h"
 #include "frontdoor/read_gate.h"
+#include "frontdoor/relay_table.h"
 #include "frontdoor/replier.h"
 #include "frontdoor/session_registry.h"
+#include "frontdoor/session_relay.h"
 
 namespace switchtower {
 
@@ -31,7 +35,10 @@ namespace switchtower {
 struct DoorContext {
   Controller& controller;
   SessionRegistry& registry;
+  EventLoop& loop;
   AgentServer& agents;
+  RelayTable& relays;
+  AgentRelay& agent_relay;
   ThreadPool& pool;
   ThreadPool& reaper;  // destroys streams
   ThreadPool& files;   // reads uploads from disk
@@ -43,7 +50,7 @@ struct DoorContext {
 };
 
 class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResponse>,
-                            public ReplySink,
+                            public RelayedStream,
                             public StoppableStream,
                             public std::enable_shared_from_this<SessionStream> {
  public:
@@ -52,8 +59,11 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   ~SessionStream() override;
 
   void Send(IfrtResponse response) override EXCLUDES(mutex_);
-  // The server stops.
+  bool HasRoom() override EXCLUDES(mutex_);
+  void RelayOpened(uint64_t session) override;
+  void RelayEnded(bool opened, absl::Status why) override;
   void Stop() override;
+  void EndOwnSession(const absl::Status& why) override;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override EXCLUDES(mutex_);
@@ -63,11 +73,25 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
  private:
   explicit SessionStream(DoorContext& door);
   void Open(grpc::CallbackServerContext* context);
+  // Asks the controller, which answers to Opened.
+  void AskForSession();
   // On the strand.
   void Opened(absl::StatusOr<std::unique_ptr<Session>> session);
+  void OpenElsewhere(const std::string& home);
+  void OpenedElsewhere(uint64_t session);
+  void EndedElsewhere(bool opened, const absl::Status& why);
+  void AskAgain();
+  void Refuse(const absl::Status& why);
+  // Tells the proxy that relays this stream of its session, and begins to read.
+  void BeginReading(uint64_t session);
   void HandleOne(IfrtRequest& request, size_t bytes);
   void HandleTraced(IfrtRequest& request);
+  // Its client hears of it with the answer to what it asks next.
+  void EndSession(const absl::Status& why);
   void CloseSession(const absl::Status& reason);
+
+  void Handled(size_t bytes) EXCLUDES(mutex_);
+  std::shared_ptr<SessionRelay> relay() EXCLUDES(mutex_);
 
   // Ends the session, then the stream with `status`. Once.
   void Leave(absl::Status reason, grpc::Status status);
@@ -80,20 +104,27 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   void FinishIfIdleLocked() REQUIRES(mutex_);
 
   DoorContext& door_;
+  grpc::CallbackServerContext* context_ = nullptr;  // until OnDone
   ProxyVersion version_;
+  SessionRequest request_;
+  bool relayed_here_ = false;            // by another proxy
   std::shared_ptr<SessionStream> self_;  // until OnDone
   std::atomic<bool> left_ = false;
 
-  // On the strand. Either one or the other, once the controller has answered.
+  // On the strand. One of the three, once the controller has answered.
   std::unique_ptr<ClientSession> client_;
+  bool relayed_ = false;  // through relay_
   absl::Status refusal_;
   std::shared_ptr<AgentDesk> desk_;
+  uint64_t relayed_session_ = 0;
+  bool asked_again_ = false;
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};
   std::unique_ptr<IfrtRequest> reading_;                // belongs to gRPC between StartRead and OnReadDone
   std::deque<IfrtResponse> writes_ GUARDED_BY(mutex_);  // the front one is under way
   bool writing_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<SessionRelay> relay_ GUARDED_BY(mutex_);
   bool wrote_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<grpc::Alarm> alarm_ GUARDED_BY(mutex_);
   bool alarm_set_ GUARDED_BY(mutex_) = false;

@@ -200,11 +200,10 @@ absl::StatusOr<std::vector<int32_t>> ClusterTable::ChooseExclusive(const LeaseRe
 }
 
 absl::StatusOr<std::vector<int32_t>> ClusterTable::ChooseShared() const {
-  for (const auto& [id, lease] : leases_) {
-    if (lease.state.exclusive) continue;
+  if (const std::optional<LeaseId> shared = SharedLease()) {
     return absl::FailedPreconditionError(
         fmt::format("the shared slices have their home at {}; connect there, or start this proxy with --virtual_slices",
-                    lease.owner));
+                    leases_.at(*shared).owner));
   }
   std::vector<int32_t> chosen;
   for (const auto& [number, slice] : slices_) {
@@ -247,6 +246,18 @@ void ClusterTable::Release(LeaseId lease) {
     slice.holder.reset();
     slice.shared = false;
   }
+}
+
+std::optional<LeaseId> ClusterTable::SharedLease() const {
+  for (const auto& [id, lease] : leases_) {
+    if (!lease.state.exclusive) return id;
+  }
+  return std::nullopt;
+}
+
+std::optional<LeaseId> ClusterTable::HolderOf(const SliceInfo& slice) const {
+  auto it = slices_.find(slice.number);
+  return it == slices_.end() ? std::nullopt : it->second.holder;
 }
 
 void ClusterTable::Changed(const Slice& slice) {

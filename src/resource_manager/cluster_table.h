@@ -64,6 +64,9 @@ class ClusterTable {
 
   absl::StatusOr<LeaseId> Acquire(const LeaseRequest& request);
   void Release(LeaseId lease);
+  // The one lease on the shared slices, if there is one: its holder is their home.
+  std::optional<LeaseId> SharedLease() const;
+  std::optional<LeaseId> HolderOf(const SliceInfo& slice) const;
 
   std::vector<SliceInfo> Slices() const;
   absl::StatusOr<LeaseState> State(LeaseId lease) const;

@@ -57,6 +57,20 @@ TEST(ClusterTable, SharedHomeIsOne) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("proxy a"));
 }
 
+TEST(ClusterTable, ANewHomeHasAHigherEpoch) {
+  ClusterTable table = TwoByTwo();
+  EXPECT_EQ(table.SharedLease(), std::nullopt);
+  const auto home = table.Acquire({{}, "proxy a"});
+  ASSERT_TRUE(home.ok());
+  EXPECT_EQ(table.SharedLease(), *home);
+  const uint64_t epoch = table.State(*home)->home_epoch;
+  table.Release(*home);
+  EXPECT_EQ(table.SharedLease(), std::nullopt);
+  const auto next = table.Acquire({{}, "proxy b"});
+  ASSERT_TRUE(next.ok());
+  EXPECT_GT(table.State(*next)->home_epoch, epoch);
+}
+
 TEST(ClusterTable, ExclusiveLeasesNeverOverlap) {
   ClusterTable table = TwoByTwo();
   const auto one = table.Acquire({{{"cpu:2x2"}}, "a"});

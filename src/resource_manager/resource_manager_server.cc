@@ -47,12 +47,18 @@ class Stream : public grpc::ServerBidiReactor<In, Out> {
     finishing_ = true;
     if (queue_.empty()) this->Finish(grpc::Status::OK);
   }
+  bool ending() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return finishing_;
+  }
+  // At once, without what was written and not taken.
+  void Abort() { context_.TryCancel(); }
   Clock::time_point last_heard() const {
     return Clock::time_point(Clock::duration(last_heard_.load(std::memory_order_relaxed)));
   }
 
  protected:
-  Stream() { Heard(); }
+  explicit Stream(grpc::CallbackServerContext& context) : context_(context) { Heard(); }
   void Heard() { last_heard_ = Clock::now().time_since_epoch().count(); }
 
   void OnWriteDone(bool ok) override {
@@ -70,6 +76,7 @@ class Stream : public grpc::ServerBidiReactor<In, Out> {
   In incoming_;
 
  private:
+  grpc::CallbackServerContext& context_;
   Mutex mutex_;
   std::deque<Out> queue_ GUARDED_BY(mutex_);
   bool finishing_ GUARDED_BY(mutex_) = false;
@@ -125,7 +132,8 @@ class ResourceManagerServer::Impl : public ResourceManagerService::CallbackServi
 
 class ResourceManagerServer::Impl::WorkerStream : public WorkerStreamBase {
  public:
-  WorkerStream(Impl& server, std::string peer) : server_(server), peer_(std::move(peer)) {
+  WorkerStream(Impl& server, grpc::CallbackServerContext& context)
+      : WorkerStreamBase(context), server_(server), peer_(context.peer()) {
     {
       MutexLock lock(server_.mutex_);
       server_.worker_streams_.insert(this);
@@ -214,7 +222,8 @@ class ResourceManagerServer::Impl::WorkerStream : public WorkerStreamBase {
 
 class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
  public:
-  ProxyStream(Impl& server, std::string peer) : server_(server), peer_(std::move(peer)) {
+  ProxyStream(Impl& server, grpc::CallbackServerContext& context)
+      : ProxyStreamBase(context), server_(server), peer_(context.peer()) {
     {
       MutexLock lock(server_.mutex_);
       server_.proxy_streams_.insert(this);
@@ -261,8 +270,23 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
         ProxyReply reply;
         reply.mutable_slices()->set_request_id(call.list_slices_request_id());
         MutexLock lock(server_.mutex_);
-        for (const SliceInfo& slice : server_.table_.Slices()) Encode(slice, reply.mutable_slices()->add_slices());
+        for (const SliceInfo& slice : server_.table_.Slices()) {
+          Encode(slice, reply.mutable_slices()->add_slices());
+          const std::optional<LeaseId> lease = server_.table_.HolderOf(slice);
+          if (!lease) continue;
+          const absl::StatusOr<LeaseState> state = server_.table_.State(*lease);
+          SliceHomeProto* home = reply.mutable_slices()->add_homes();
+          home->set_slice(slice.name);
+          home->set_epoch(state->home_epoch);
+          home->set_shared(!state->exclusive);
+          home->set_door(server_.holders_.at(*lease)->door_);
+        }
         return Write(std::move(reply));
+      }
+      case ProxyCall::kDoor: {
+        MutexLock lock(server_.mutex_);
+        door_ = call.door();
+        return;
       }
       case ProxyCall::kHeartbeat:
       case ProxyCall::CALL_NOT_SET:
@@ -296,6 +320,8 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
     const absl::StatusOr<LeaseId> lease = server_.table_.Acquire(wanted);
     if (!lease.ok()) {
       Encode(lease.status(), reply.mutable_lease()->mutable_error());
+      const std::optional<LeaseId> home = wanted.slices.empty() ? server_.table_.SharedLease() : std::nullopt;
+      if (home) reply.mutable_lease()->set_home_door(server_.holders_.at(*home)->door_);
       return Write(std::move(reply));
     }
     leases_.insert(*lease);
@@ -318,6 +344,7 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
   Impl& server_;
   const std::string peer_;
   std::set<LeaseId> leases_;  // guarded by server_.mutex_
+  std::string door_;          // guarded by server_.mutex_
 };
 
 absl::Status ResourceManagerServer::Impl::Start() {
@@ -357,14 +384,18 @@ void ResourceManagerServer::Impl::WatchHeartbeats() {
   while (!stopping_) {
     wake_.WaitFor(mutex_, std::chrono::milliseconds(heartbeat_interval_ms()));
     const Clock::time_point now = Clock::now();
-    for (WorkerStream* stream : worker_streams_) {
-      if (now - stream->last_heard() <= timeout) continue;
-      LogWarn("a worker was silent for over {} ms and counts as lost", options_.heartbeat_timeout_ms);
-      stream->End();
-    }
-    for (ProxyStream* stream : proxy_streams_) {
-      if (now - stream->last_heard() > timeout) stream->End();
-    }
+    const auto end_if_silent = [&](auto* stream, const char* what) {
+      const Clock::duration silence = now - stream->last_heard();
+      if (silence <= timeout) return;
+      if (!stream->ending()) {
+        LogWarn("a {} was silent for over {} ms and counts as lost", what, options_.heartbeat_timeout_ms);
+        stream->End();
+      } else if (silence > 2 * timeout) {
+        stream->Abort();  // it takes nothing, not even its end
+      }
+    };
+    for (WorkerStream* stream : worker_streams_) end_if_silent(stream, "worker");
+    for (ProxyStream* stream : proxy_streams_) end_if_silent(stream, "proxy");
   }
 }
 
@@ -400,12 +431,12 @@ void ResourceManagerServer::Impl::SendGrants(const LeaseState& lease) {
 
 grpc::ServerBidiReactor<WorkerReport, WorkerOrder>* ResourceManagerServer::Impl::Worker(
     grpc::CallbackServerContext* context) {
-  return new WorkerStream(*this, context->peer());
+  return new WorkerStream(*this, *context);
 }
 
 grpc::ServerBidiReactor<ProxyCall, ProxyReply>* ResourceManagerServer::Impl::Proxy(
     grpc::CallbackServerContext* context) {
-  return new ProxyStream(*this, context->peer());
+  return new ProxyStream(*this, *context);
 }
 
 ResourceManagerServer::ResourceManagerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

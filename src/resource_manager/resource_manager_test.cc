@@ -8,6 +8,7 @@
 #include "resource_manager/resource_manager_client.h"
 #include "resource_manager/resource_manager_server.h"
 #include "resource_manager/worker_registration.h"
+#include "types/home_door.h"
 
 namespace switchtower {
 namespace {
@@ -37,7 +38,7 @@ WorkerRegistration::Options Worker(const ResourceManagerServer& server, int devi
 }
 
 std::unique_ptr<ResourceManagerClient> Client(const ResourceManagerServer& server) {
-  auto client = ResourceManagerClient::Connect(Address(server), milliseconds(20000), nullptr);
+  auto client = ResourceManagerClient::Connect(Address(server), milliseconds(20000));
   EXPECT_TRUE(client.ok()) << client.status();
   return std::move(client).value();
 }
@@ -106,6 +107,26 @@ TEST(ResourceManager, EveryWorkerOfALeaseIsGrantedIt) {
   }
 }
 
+TEST(ResourceManager, ASecondProxyHearsWhereTheHomeIs) {
+  auto server = StartServer();
+  auto home = Client(*server), other = Client(*server);
+  const auto lease = home->Acquire({{}, "home"}, [](const LeaseState&) {});
+  ASSERT_TRUE(lease.ok());
+  auto ask = [&] { return other->Acquire({{}, "other"}, [](const LeaseState&) {}); };
+  EXPECT_EQ(ask().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(HomeDoorOf(ask().status()), std::nullopt);  // it hasn't said yet
+  home->AnnounceDoor("10.0.0.7:29000");
+  home->Slices().status().IgnoreError();  // answered after what was said before
+  EXPECT_EQ(HomeDoorOf(ask().status()), "10.0.0.7:29000");
+  // Slices of one's own are another matter.
+  const absl::Status exclusive = other->Acquire({{{"cpu:1x2"}}, "other"}, [](const LeaseState&) {}).status();
+  EXPECT_EQ(exclusive.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(HomeDoorOf(exclusive), std::nullopt);
+  home->Release(*lease);
+  home->Slices().status().IgnoreError();
+  EXPECT_TRUE(ask().ok());
+}
+
 TEST(ResourceManager, ProxyEndFreesItsLeases) {
   auto server = StartServer();
   auto first = Client(*server);
@@ -160,22 +181,62 @@ TEST(ResourceManager, ListsDeclaredSlicesBeforeAnyWorker) {
 TEST(ResourceManager, OwnEndIsNoLoss) {
   auto server = StartServer();
   bool lost = false;
-  auto client =
-      ResourceManagerClient::Connect(Address(*server), milliseconds(20000), [&](absl::Status) { lost = true; });
-  ASSERT_TRUE(client.ok());
-  client->reset();
+  auto client = Client(*server);
+  client->WatchLosses([&](const absl::Status&) { lost = true; });
+  client.reset();
   EXPECT_FALSE(lost);
 }
 
-TEST(ResourceManager, ServerEndIsTold) {
+TEST(ResourceManager, AManagersEndTakesTheLeasesAndTheNextOneGivesNewOnes) {
   auto server = StartServer();
+  auto owned = Client(*server);
+  ResourceManagerClient& client = *owned;
   std::promise<absl::Status> lost;
-  auto client = ResourceManagerClient::Connect(Address(*server), milliseconds(20000),
-                                               [&](absl::Status status) { lost.set_value(std::move(status)); });
-  ASSERT_TRUE(client.ok());
+  client.WatchLosses([&, told = false](const absl::Status& status) mutable {
+    // Perhaps again: it tries anew while the server stops.
+    if (!std::exchange(told, true)) lost.set_value(status);
+  });
+  client.AnnounceDoor("10.0.0.7:29000");
+  const std::string cluster = client.cluster_id();
+  const auto lease = client.Acquire({{}, "test"}, [](const LeaseState&) {});
+  ASSERT_TRUE(lease.ok());
+  const uint64_t epoch = client.Homes()->at(0).epoch;
+  ResourceManagerOptions options;
+  options.cluster = {1, "cpu:1x2"};
+  options.port = server->port();
   server.reset();
   EXPECT_EQ(lost.get_future().get().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE((*client)->Slices().ok());
+  EXPECT_THAT(std::string(client.Slices().status().message()), HasSubstr("keeps trying"));
+
+  auto next = ResourceManagerServer::Start(options);
+  ASSERT_TRUE(next.ok()) << next.status();
+  absl::StatusOr<LeaseId> again = absl::UnknownError("");
+  for (int i = 0; i < 4000 && !again.ok(); ++i) {
+    again = client.Acquire({{}, "test"}, [](const LeaseState&) {});
+    std::this_thread::sleep_for(milliseconds(5));  // until the client has tried anew
+  }
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_NE(client.cluster_id(), cluster);
+  client.Release(*lease);  // the old manager's: nobody's any more
+  const auto homes = client.Homes();
+  ASSERT_TRUE(homes.ok());
+  ASSERT_EQ(homes->size(), 1u);
+  EXPECT_EQ(homes->at(0).slice, "slice0");
+  EXPECT_EQ(homes->at(0).door, "10.0.0.7:29000");  // told again
+  EXPECT_TRUE(homes->at(0).shared);
+  EXPECT_GT(homes->at(0).epoch, epoch);
+}
+
+TEST(ResourceManager, AClientThatLooksForItsManagerCanStop) {
+  auto server = StartServer();
+  auto client = Client(*server);
+  server.reset();
+  while (client->Slices().ok()) std::this_thread::yield();
+  // Who listens now hears of it.
+  absl::Status lost;
+  while (lost.ok()) client->WatchLosses([&](const absl::Status& status) { lost = status; });
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
+  client.reset();
 }
 
 }  // namespace

@@ -450,16 +450,27 @@ void FakeSession::Close(absl::Status reason) {
   executables_.clear();
 }
 
+void FakeController::RefuseNext(absl::Status why) {
+  MutexLock lock(mutex_);
+  refusals_.push_back(std::move(why));
+}
+
 void FakeController::OpenSession(const SessionRequest& request,
                                  Callback<absl::StatusOr<std::unique_ptr<Session>>> done) {
-  if (!open_error.ok()) {
-    done(open_error);
-    return;
-  }
+  absl::Status refusal = open_error;
   uint64_t id = 0;
   {
     MutexLock lock(mutex_);
-    id = next_session_++;
+    if (!refusals_.empty()) {
+      refusal = std::move(refusals_.front());
+      refusals_.pop_front();
+    } else if (refusal.ok()) {
+      id = next_session_++;
+    }
+  }
+  if (!refusal.ok()) {
+    done(std::move(refusal));
+    return;
   }
   auto session = std::make_unique<FakeSession>(SessionId{id}, slices_, devices_);
   if (on_open) on_open(*session);

@@ -4,6 +4,7 @@
 // Threads: as Session; the members for tests from any thread.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -101,11 +102,14 @@ class FakeSession final : public Session {
 
 class FakeController final : public Controller {
  public:
-  FakeController(int slices, int devices_per_slice) : slices_(slices), devices_(devices_per_slice) {}
+  FakeController(int slices, int devices_per_slice, uint64_t first_session = 81)
+      : slices_(slices), devices_(devices_per_slice), next_session_(first_session) {}
   // Called with each new session, before the client can use it.
   std::function<void(FakeSession&)> on_open;
   // Not OK: sessions aren't opened.
   absl::Status open_error;
+  // The next session isn't opened; may be called several times.
+  void RefuseNext(absl::Status why) EXCLUDES(mutex_);
 
   void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
 
@@ -113,7 +117,8 @@ class FakeController final : public Controller {
   const int slices_;
   const int devices_;
   Mutex mutex_;
-  uint64_t next_session_ GUARDED_BY(mutex_) = 81;
+  uint64_t next_session_ GUARDED_BY(mutex_);
+  std::deque<absl::Status> refusals_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchtower

@@ -203,7 +203,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
  private:
   void SayHello(const std::string& text, UniqueFd socket) {
     ControllerHello hello;
-    hello.cluster_id = options_.cluster_id;
+    hello.cluster_id = options_.cluster_id();
     hello.worker = request_.worker.id;
     hello.lease_secret = request_.secret;
     hello.home_epoch = request_.home_epoch;

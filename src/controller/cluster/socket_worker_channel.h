@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,8 +24,8 @@ class SocketConnector : public WorkerConnector {
  public:
   struct Options {
     EventLoop* loop = nullptr;
-    std::string cluster_id;
-    std::string controller;  // for people: "proxy host:port pid 12"
+    std::function<std::string()> cluster_id;  // any thread
+    std::string controller;                   // for people: "proxy host:port pid 12"
     // For the connection and the answer to the hello, each. A worker may wait for its lease some seconds.
     std::chrono::milliseconds timeout{10000};
     std::chrono::milliseconds pause_before_failure{300};

@@ -157,6 +157,38 @@ TEST_F(FailureTest, SessionsOpenAndCompileBeforeWorkersAreIn) {
   EXPECT_EQ(session->launches_in_flight(), 0u);
 }
 
+TEST_F(FailureTest, AfterTheLossOfItsLeaseAHomeTakesNoSessionAnyMore) {
+  AddWorkers();
+  StartController();
+  Session* first = *Open();
+  Session* second = *Open();
+  std::promise<void> lost;
+  controller->LoseLeases(absl::UnavailableError("the manager is gone"), [&] { lost.set_value(); });
+  lost.get_future().get();
+  // The old home stays until its sessions are closed, and isn't anybody else's.
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(rm.leases(), 2u);
+  EXPECT_EQ(Settle().homes.size(), 2u);
+  first->Close(absl::OkStatus());
+  second->Close(absl::OkStatus());
+  EXPECT_EQ(Settle().homes.size(), 1u);
+  EXPECT_EQ(rm.leases(), 1u);
+}
+
+TEST_F(FailureTest, TheLossOfALeaseIsSaidToWhoWaitsForItsSlices) {
+  FakeResourceManager empty(0, 0, 0);
+  ControllerImpl::Options options = Options();
+  options.resource_manager = &empty;
+  controller = std::make_unique<ControllerImpl>(std::move(options));
+  std::promise<absl::Status> opened;
+  controller->OpenSession(
+      {}, [&](absl::StatusOr<std::unique_ptr<Session>> session) { opened.set_value(session.status()); });
+  Settle();
+  controller->LoseLeases(absl::UnavailableError("the manager is gone"), [] {});
+  EXPECT_THAT(Message(opened.get_future().get()), HasSubstr("the manager is gone"));
+  EXPECT_TRUE(Settle().homes.empty());
+}
+
 TEST_F(FailureTest, SlicesOfOnesOwnAreExclusive) {
   AddWorkers();
   StartController();

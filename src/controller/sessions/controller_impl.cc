@@ -40,7 +40,7 @@ ControllerImpl::ControllerImpl(Options options)
 ControllerImpl::~ControllerImpl() {
   poster_->Detach();
   strand_.Stop();
-  for (auto& [key, entry] : homes_) {
+  for (auto& [number, entry] : homes_) {
     for (Opening& opening : entry.opening) opening.done(absl::CancelledError("the proxy stops"));
   }
   homes_.clear();
@@ -50,8 +50,21 @@ void ControllerImpl::OpenSession(const SessionRequest& request, OpenDone done) {
   poster_->Post([this, request, done = std::move(done)]() mutable { Open(request, std::move(done)); });
 }
 
+void ControllerImpl::LoseLeases(const absl::Status& why, Task then) {
+  poster_->Post([this, why, then = std::move(then)]() mutable {
+    common_home_ = 0;
+    std::vector<HomeNumber> lost;
+    for (auto& [number, entry] : homes_) {
+      for (Opening& opening : std::exchange(entry.opening, {})) opening.done(why);
+      lost.push_back(number);
+    }
+    for (HomeNumber number : lost) DropIfUnused(number);
+    then();
+  });
+}
+
 void ControllerImpl::Open(SessionRequest request, OpenDone done) {
-  const uint64_t number = ++openings_;
+  const uint64_t opening = ++openings_;
   const std::string& words = request.virtual_slices.empty() ? options_.virtual_slices : request.virtual_slices;
   absl::StatusOr<std::vector<SliceRequest>> slices = ParseVirtualSlices(words);
   if (!slices.ok()) {
@@ -63,27 +76,29 @@ void ControllerImpl::Open(SessionRequest request, OpenDone done) {
     return;
   }
   // Who asks for slices of its own has a home of its own; all others share one.
-  const std::string key = request.virtual_slices.empty() ? "" : fmt::format("{}#{}", words, number);
-  Entry& entry = homes_[key];
+  const bool asks = !request.virtual_slices.empty();
+  const HomeNumber number = asks || common_home_ == 0 ? ++last_home_ : common_home_;
+  Entry& entry = homes_[number];
   if (entry.home == nullptr) {
     entry.slices = words;
     entry.slices_asked = slices->size();
-    if (absl::Status status = CreateHome(key, entry, *std::move(slices), request); !status.ok()) {
-      homes_.erase(key);
+    if (absl::Status status = CreateHome(number, entry, *std::move(slices), request); !status.ok()) {
+      homes_.erase(number);
       done(std::move(status));
       return;
     }
+    if (!asks) common_home_ = number;
   }
-  entry.opening.push_back(Opening{number, std::move(request), std::move(done)});
-  OpenWaiting(key);
+  entry.opening.push_back(Opening{opening, std::move(request), std::move(done)});
+  OpenWaiting(number);
   if (options_.run_after && !entry.opening.empty()) {
-    options_.run_after(options_.open_timeout, [this, poster = poster_, key, number] {
-      poster->Post([this, key, number] { TimeOut(key, number); });
+    options_.run_after(options_.open_timeout, [this, poster = poster_, number, opening] {
+      poster->Post([this, number, opening] { TimeOut(number, opening); });
     });
   }
 }
 
-absl::Status ControllerImpl::CreateHome(const std::string& key, Entry& entry, std::vector<SliceRequest> slices,
+absl::Status ControllerImpl::CreateHome(HomeNumber number, Entry& entry, std::vector<SliceRequest> slices,
                                         const SessionRequest& request) {
   Home::Options home;
   home.pool = options_.pool;
@@ -95,28 +110,28 @@ absl::Status ControllerImpl::CreateHome(const std::string& key, Entry& entry, st
   home.trace = options_.trace;
   home.request.slices = std::move(slices);
   home.request.owner = fmt::format("{} {}", options_.name, request.peer);
-  home.on_change = [this, poster = poster_, key](SeatedLease lease) {
-    poster->Post([this, key, lease = std::move(lease)]() mutable { OnLease(key, std::move(lease)); });
+  home.on_change = [this, poster = poster_, number](SeatedLease lease) {
+    poster->Post([this, number, lease = std::move(lease)]() mutable { OnLease(number, std::move(lease)); });
   };
   ASSIGN_OR_RETURN(entry.home, Home::Create(std::move(home)));
   if (report_times_) entry.home->ReportTimes(true);
   return absl::OkStatus();
 }
 
-void ControllerImpl::OnLease(const std::string& key, SeatedLease lease) {
-  auto it = homes_.find(key);
+void ControllerImpl::OnLease(HomeNumber number, SeatedLease lease) {
+  auto it = homes_.find(number);
   if (it == homes_.end() || lease.state.version < it->second.lease.state.version) return;
   it->second.lease = std::move(lease);
-  OpenWaiting(key);
+  OpenWaiting(number);
 }
 
-void ControllerImpl::OpenWaiting(const std::string& key) {
-  auto it = homes_.find(key);
+void ControllerImpl::OpenWaiting(HomeNumber number) {
+  auto it = homes_.find(number);
   if (it == homes_.end()) return;
   Entry& entry = it->second;
   std::vector<Opening> opening = std::exchange(entry.opening, {});
   for (Opening& one : opening) {
-    std::unique_ptr<Session> session = MakeSession(key, entry, one.request);
+    std::unique_ptr<Session> session = MakeSession(number, entry, one.request);
     if (session == nullptr) {
       entry.opening.push_back(std::move(one));
       continue;
@@ -135,8 +150,7 @@ const DeviceType* ControllerImpl::TypeOf(const SliceInfo& slice) const {
   return nullptr;
 }
 
-std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Entry& entry,
-                                                     const SessionRequest& request) {
+std::unique_ptr<Session> ControllerImpl::MakeSession(HomeNumber number, Entry& entry, const SessionRequest& request) {
   std::vector<SeatedSlice> slices;
   const DeviceType* type = nullptr;
   for (const SeatedSlice& slice : entry.lease.slices) {
@@ -155,8 +169,8 @@ std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Ent
   session.compiler = options_.compiler;
   session.peer = request.peer;
   session.standing = *ParseStanding(request.weight, request.priority);  // checked when it came
-  session.on_close = [this, poster = poster_, key](SessionId id) {
-    poster->Post([this, key, id] { OnClosed(key, id); });
+  session.on_close = [this, poster = poster_, number](SessionId id) {
+    poster->Post([this, number, id] { OnClosed(number, id); });
   };
   SessionDescription& description = session.description;
   description.id = DrawSessionId();
@@ -172,39 +186,40 @@ std::unique_ptr<Session> ControllerImpl::MakeSession(const std::string& key, Ent
   return std::make_unique<SessionImpl>(std::move(session));
 }
 
-void ControllerImpl::TimeOut(const std::string& key, uint64_t number) {
-  auto it = homes_.find(key);
+void ControllerImpl::TimeOut(HomeNumber number, uint64_t opening) {
+  auto it = homes_.find(number);
   if (it == homes_.end()) return;
-  std::vector<Opening>& opening = it->second.opening;
-  for (size_t i = 0; i < opening.size(); ++i) {
-    if (opening[i].number != number) continue;
-    OpenDone done = std::move(opening[i].done);
-    opening.erase(opening.begin() + static_cast<ptrdiff_t>(i));
+  std::vector<Opening>& waiting = it->second.opening;
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    if (waiting[i].number != opening) continue;
+    OpenDone done = std::move(waiting[i].done);
+    waiting.erase(waiting.begin() + static_cast<ptrdiff_t>(i));
     done(absl::UnavailableError(fmt::format(
         "no slice of known size and device type turned up within {} s: start workers, or declare the slices "
         "with --instance_type and --instance_count at the resource manager",
         options_.open_timeout.count() / 1000)));
     break;
   }
-  DropIfUnused(key);
+  DropIfUnused(number);
 }
 
-void ControllerImpl::OnClosed(const std::string& key, SessionId) {
-  auto it = homes_.find(key);
+void ControllerImpl::OnClosed(HomeNumber number, SessionId) {
+  auto it = homes_.find(number);
   if (it == homes_.end()) return;
   CHECK(it->second.sessions > 0);
   --it->second.sessions;
-  DropIfUnused(key);
+  DropIfUnused(number);
 }
 
-void ControllerImpl::DropIfUnused(const std::string& key) {
-  auto it = homes_.find(key);
+void ControllerImpl::DropIfUnused(HomeNumber number) {
+  auto it = homes_.find(number);
   if (it == homes_.end() || it->second.sessions > 0 || !it->second.opening.empty()) return;
   it->second.home->Snapshot([this, poster = poster_, slices = it->second.slices](HomeSnapshot home) {
     home.slices = slices;
     poster->Post([this, home = std::move(home)]() mutable { Remember(std::move(home)); });
   });
   homes_.erase(it);
+  if (common_home_ == number) common_home_ = 0;
 }
 
 void ControllerImpl::Remember(HomeSnapshot ended) {
@@ -226,7 +241,7 @@ void ControllerImpl::Inspect(std::chrono::milliseconds patience, Done done) {
 void ControllerImpl::ReportTimes(bool on) {
   poster_->Post([this, on] {
     report_times_ = on;
-    for (auto& [key, entry] : homes_) entry.home->ReportTimes(on);
+    for (auto& [number, entry] : homes_) entry.home->ReportTimes(on);
   });
 }
 
@@ -244,7 +259,7 @@ void ControllerImpl::GatherHomes(absl::AnyInvocable<void(Home&, HomeDone)> ask, 
       MutexLock lock(gather->mutex);
       gather->snapshot.ended.assign(ended_homes_.begin(), ended_homes_.end());
     }
-    for (auto& [key, entry] : homes_) {
+    for (auto& [number, entry] : homes_) {
       std::vector<std::string> opening;
       for (const Opening& one : entry.opening) opening.push_back(one.request.peer);
       ask(*entry.home, [gather, slices = entry.slices, opening = std::move(opening)](HomeSnapshot home) {

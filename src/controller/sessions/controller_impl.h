@@ -54,6 +54,11 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   explicit ControllerImpl(Options options);
   ~ControllerImpl() override;
 
+  // The manager that granted the leases is lost, and they are with it. Sessions that wait for slices hear `why`; those
+  // that are open stay on their home, which nobody else gets, until they are closed. `then` runs when no session can be
+  // opened on those homes any more.
+  void LoseLeases(const absl::Status& why, Task then);
+
   void OpenSession(const SessionRequest& request, Callback<absl::StatusOr<std::unique_ptr<Session>>> done) override;
   void Snapshot(Done done) override;
   void ReportTimes(bool on) override;
@@ -61,6 +66,7 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
 
  private:
   using OpenDone = Callback<absl::StatusOr<std::unique_ptr<Session>>>;
+  using HomeNumber = uint64_t;
   struct Opening {
     uint64_t number = 0;
     SessionRequest request;
@@ -75,16 +81,16 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
     size_t sessions = 0;
   };
   void Open(SessionRequest request, OpenDone done);
-  absl::Status CreateHome(const std::string& key, Entry& entry, std::vector<SliceRequest> slices,
+  absl::Status CreateHome(HomeNumber number, Entry& entry, std::vector<SliceRequest> slices,
                           const SessionRequest& request);
-  void OnLease(const std::string& key, SeatedLease lease);
-  void OpenWaiting(const std::string& key);
+  void OnLease(HomeNumber number, SeatedLease lease);
+  void OpenWaiting(HomeNumber number);
   // Null while the lease doesn't tell enough yet.
-  std::unique_ptr<Session> MakeSession(const std::string& key, Entry& entry, const SessionRequest& request);
+  std::unique_ptr<Session> MakeSession(HomeNumber number, Entry& entry, const SessionRequest& request);
   const DeviceType* TypeOf(const SliceInfo& slice) const;
-  void TimeOut(const std::string& key, uint64_t number);
-  void OnClosed(const std::string& key, SessionId session);
-  void DropIfUnused(const std::string& key);
+  void TimeOut(HomeNumber number, uint64_t opening);
+  void OnClosed(HomeNumber number, SessionId session);
+  void DropIfUnused(HomeNumber number);
   void Remember(HomeSnapshot ended);
   // What `ask` gets from each home.
   using HomeDone = absl::AnyInvocable<void(HomeSnapshot)>;
@@ -93,7 +99,9 @@ class ControllerImpl : public Controller, public ControllerIntrospection {
   const Options options_;
   Strand strand_;
   const std::shared_ptr<Poster> poster_;
-  std::map<std::string, Entry> homes_;
+  std::map<HomeNumber, Entry> homes_;
+  HomeNumber last_home_ = 0;
+  HomeNumber common_home_ = 0;            // of sessions that ask for nothing; 0: none now
   std::deque<HomeSnapshot> ended_homes_;  // the last few
   uint64_t openings_ = 0;
   bool report_times_ = false;

@@ -165,6 +165,24 @@ TEST_F(WorkerServerTest, ANewerEpochTakesOverAndAnOlderOneStaysOut) {
   EXPECT_TRUE(second->Next<Ready>().status.ok());
 }
 
+TEST_F(WorkerServerTest, WhatAnOldEpochStillSendsDoesNothing) {
+  Begin();
+  auto old_home = Connect();
+  old_home->Hello("secret", 3);
+  ASSERT_TRUE(old_home->Reply().ok());
+  server_->SetAllowedLeases({{"newer", 4}});
+  // As from a proxy that stood still while its lease ended: it hasn't heard yet.
+  old_home->Send(PutArray{TestCluster::Key(1), {d0_}, Shape{DType::kU8, {1}}, {}, Layout::Default(1), "", {1}, 1});
+  old_home->Send(StreamChunk{{1}, Shared("x"), true, 1, {}});
+  auto new_home = Connect();
+  new_home->Hello("newer", 4);
+  ASSERT_TRUE(new_home->Reply().ok());
+  old_home->AwaitClosed();
+  new_home->Send(AwaitReady{{6}, TestCluster::kSession, {{1}}});
+  EXPECT_TRUE(new_home->Next<Ready>().status.ok());
+  EXPECT_EQ(cluster_.node(0).engine.live_buffers(), 0);
+}
+
 TEST_F(WorkerServerTest, AHelloWaitsForTheWorkersRegistration) {
   auto controller = Connect();
   controller->Hello("secret", 3);

@@ -1,0 +1,67 @@
+#include "frontdoor/relay_table.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include "base/status_macros.h"
+
+namespace switchtower {
+
+absl::StatusOr<std::shared_ptr<const HomeDoor>> HomeDoor::Create(const std::string& address) {
+  auto door = std::make_shared<HomeDoor>();
+  door->name = address;
+  ASSIGN_OR_RETURN(door->address, Address::Parse(address));
+  if (door->address.is_unix()) {
+    return absl::InvalidArgumentError(fmt::format("a proxy can't be reached at {}: that isn't host:port", address));
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt("grpc.enable_http_proxy", 0);
+  // A machine that vanishes, or a process that stands still, closes no connection.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  door->stub = xla::ifrt::proxy::GrpcIfrtService::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  return door;
+}
+
+bool RelayTable::Add(uint64_t session, std::string peer, std::shared_ptr<const HomeDoor> home) {
+  MutexLock lock(mutex_);
+  return sessions_.emplace(session, Entry{std::move(peer), std::move(home)}).second;
+}
+
+void RelayTable::Remove(uint64_t session) {
+  Entry removed;  // destroyed without the lock
+  MutexLock lock(mutex_);
+  auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  removed = std::move(it->second);
+  sessions_.erase(it);
+}
+
+std::shared_ptr<const HomeDoor> RelayTable::Find(uint64_t session) const {
+  MutexLock lock(mutex_);
+  auto it = sessions_.find(session);
+  return it == sessions_.end() ? nullptr : it->second.home;
+}
+
+size_t RelayTable::size() const {
+  MutexLock lock(mutex_);
+  return sessions_.size();
+}
+
+std::vector<RelayedSession> RelayTable::List() const {
+  MutexLock lock(mutex_);
+  std::vector<RelayedSession> sessions;
+  for (const auto& [id, entry] : sessions_) {
+    sessions.push_back({SessionId{id}, entry.peer, entry.home->name});
+  }
+  return sessions;
+}
+
+}  // namespace switchtower
