@@ -133,6 +133,8 @@ absl::Status Serve(Flags flags) {
   introspection.controller = &controller;
   introspection.trace = &trace;
   introspection.slices = [&manager] { return manager->Slices(); };
+  introspection.homes = [&manager] { return manager->Homes(); };
+  introspection.relayed = [&relays] { return relays.List(); };
   introspection.version = SWITCHTOWER_VERSION;
   IntrospectionService introspection_service(std::move(introspection));
   FrontDoorOptions door_options;

@@ -48,9 +48,10 @@ void IntrospectionService::Fill(ControllerSnapshot snapshot, pb::Snapshot* respo
   response->set_version(options_.version);
   response->set_time_us(UnixNanoseconds() / 1000);
   ToProto(snapshot, response);
+  ToProto(options_.relayed(), response);
   const absl::StatusOr<std::vector<SliceInfo>> slices = options_.slices();
   if (slices.ok()) {
-    ToProto(*slices, response);
+    ToProto(*slices, options_.homes().value_or(std::vector<SliceHome>()), response);
   } else {
     response->set_slices_error(ToUtf8(std::string(slices.status().message())));
   }

@@ -1,6 +1,6 @@
 // Serves switchtower.introspection.Introspection: snapshots, and traces of what happens meanwhile.
 //
-//   status, top, why --GetSnapshot--> controller (asks its workers) + resource manager (slices)
+//   status, top, why --GetSnapshot--> controller (asks its workers) + resource manager (slices) + door (relayed)
 //   trace ------------Trace---------> recorder on, workers report times ... recorder off --> chunks
 //
 // Place:    inspect; beside the door, which has it on its port.
@@ -20,7 +20,9 @@
 #include "controller/api/snapshot.h"
 #include "controller/api/trace.h"
 #include "resource_manager/api/cluster.h"
+#include "resource_manager/api/slice_home.h"
 #include "switchtower/introspection_service.grpc.pb.h"
+#include "types/home_door.h"
 
 namespace switchtower {
 
@@ -33,6 +35,8 @@ class IntrospectionService final : public introspection::Introspection::Callback
     ControllerIntrospection* controller = nullptr;
     TraceRecorder* trace = nullptr;
     std::function<absl::StatusOr<std::vector<SliceInfo>>()> slices;  // may block
+    std::function<absl::StatusOr<std::vector<SliceHome>>()> homes;   // may block
+    std::function<std::vector<RelayedSession>()> relayed;
     std::string version;
   };
   explicit IntrospectionService(Options options);

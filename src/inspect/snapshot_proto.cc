@@ -199,7 +199,7 @@ void ToProto(const ControllerSnapshot& in, introspection::Snapshot* out) {
   for (const HomeSnapshot& home : in.homes) ToProto(home, out->add_homes());
 }
 
-void ToProto(const std::vector<SliceInfo>& in, introspection::Snapshot* out) {
+void ToProto(const std::vector<SliceInfo>& in, const std::vector<SliceHome>& homes, introspection::Snapshot* out) {
   for (const SliceInfo& slice : in) {
     pb::Slice* added = out->add_slices();
     added->set_name(ToUtf8(slice.name));
@@ -207,6 +207,21 @@ void ToProto(const std::vector<SliceInfo>& in, introspection::Snapshot* out) {
     added->set_num_hosts(slice.num_hosts);
     added->set_devices_per_host(slice.devices_per_host);
     for (const WorkerInfo& worker : slice.workers) added->add_hosts_in(worker.host_index);
+    for (const SliceHome& home : homes) {
+      if (home.slice != slice.name) continue;
+      added->set_home_epoch(home.epoch);
+      added->set_shared(home.shared);
+      added->set_home_door(ToUtf8(home.door));
+    }
+  }
+}
+
+void ToProto(const std::vector<RelayedSession>& in, introspection::Snapshot* out) {
+  for (const RelayedSession& session : in) {
+    pb::RelayedSession* added = out->add_relayed();
+    added->set_id(session.id.value);
+    added->set_peer(ToUtf8(session.peer));
+    added->set_home(ToUtf8(session.home));
   }
 }
 

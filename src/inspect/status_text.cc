@@ -23,14 +23,24 @@ uint64_t QueueDepth(const pb::Activity::Device& device) {
   return device.queued() + static_cast<uint64_t>(device.tasks_size());
 }
 
+// "this proxy, shared"
+std::string HomeText(const pb::Snapshot& snapshot, const pb::Slice& slice) {
+  if (slice.home_epoch() == 0) return "-";
+  std::string where = slice.home_door().empty() ? "another proxy" : slice.home_door();
+  for (const pb::Home& home : snapshot.homes()) {
+    if (home.epoch() == slice.home_epoch()) where = "this proxy";
+  }
+  return fmt::format("{}, {}", where, slice.shared() ? "shared" : "exclusive");
+}
+
 void AddSlices(const pb::Snapshot& snapshot, std::string* text) {
   if (!snapshot.slices_error().empty()) *text += fmt::format("slices: {}\n", snapshot.slices_error());
   if (snapshot.slices_size() == 0) return;
-  *text += fmt::format("{:<16} {:<12} {:>9} {:>9}\n", "SLICE", "TYPE", "HOSTS IN", "DEVICES");
+  *text += fmt::format("{:<16} {:<12} {:>9} {:>9}  {}\n", "SLICE", "TYPE", "HOSTS IN", "DEVICES", "HOME");
   for (const pb::Slice& slice : snapshot.slices()) {
-    *text += fmt::format("{:<16} {:<12} {:>9} {:>9}\n", slice.name(), slice.type(),
+    *text += fmt::format("{:<16} {:<12} {:>9} {:>9}  {}\n", slice.name(), slice.type(),
                          fmt::format("{}/{}", slice.hosts_in_size(), slice.num_hosts()),
-                         slice.num_hosts() * slice.devices_per_host());
+                         slice.num_hosts() * slice.devices_per_host(), HomeText(snapshot, slice));
   }
 }
 
@@ -82,6 +92,14 @@ void AddSessions(const pb::Home& home, std::string* text) {
   }
 }
 
+void AddRelayed(const pb::Snapshot& snapshot, std::string* text) {
+  if (snapshot.relayed_size() == 0) return;
+  *text += fmt::format("\n{:<17} {:<24} {}\n", "RELAYED SESSION", "CLIENT", "HOME, WHICH TELLS MORE");
+  for (const pb::RelayedSession& session : snapshot.relayed()) {
+    *text += fmt::format("{:<17} {:<24} grpc://{}\n", SessionText(session.id()), session.peer(), session.home());
+  }
+}
+
 void AddPrograms(const pb::Home& home, std::string* text) {
   if (home.programs_size() == 0) return;
   *text += fmt::format("\n{:<30} {:>6} {:>8} {:>8} {:>10}  {}\n", "PROGRAM", "USES", "RANKS", "WORKERS", "IN FLIGHT",
@@ -110,7 +128,8 @@ std::string HeadText(const pb::Activity::Device& device) {
 std::string StatusText(const pb::Snapshot& snapshot) {
   std::string text = fmt::format("switchtower {}\n\n", snapshot.version());
   AddSlices(snapshot, &text);
-  if (snapshot.homes_size() == 0) text += "\nno session is open\n";
+  AddRelayed(snapshot, &text);
+  if (snapshot.homes_size() == 0 && snapshot.relayed_size() == 0) text += "\nno session is open\n";
   for (const pb::Home& home : snapshot.homes()) {
     text += fmt::format("\nlease of {}: {} launches ({} in flight), {} transfers, {} puts, {} reads\n",
                         home.slices().empty() ? "the shared slices" : home.slices(), home.launches(),
@@ -171,6 +190,7 @@ std::string TopText(const pb::Snapshot& before, const pb::Snapshot& now) {
     }
     text += "\n";
   }
+  AddRelayed(now, &text);
   return text.empty() ? "no session is open\n" : text;
 }
 

@@ -142,6 +142,13 @@ absl::StatusOr<WhyReport> ExplainWhy(const Snapshot& snapshot, const std::string
       if (target->kind == Target::Kind::kAll || session.id() == target->number) ExplainSession(walk, session, &report);
     }
   }
+  for (const introspection::RelayedSession& session : snapshot.relayed()) {
+    const bool all = target->kind == Target::Kind::kAll;
+    if (!all && (target->kind != Target::Kind::kSession || session.id() != target->number)) continue;
+    report.add_reasons()->set_what(fmt::format("session {} ({}) is at the proxy at {}: ask it, with --target=grpc://{}",
+                                               SessionText(session.id()), session.peer(), session.home(),
+                                               session.home()));
+  }
   if (report.reasons_size() > 0) return report;
   switch (target->kind) {
     case Target::Kind::kAll:

@@ -1,5 +1,6 @@
 #include "inspect/why.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@ namespace {
 
 using introspection::Snapshot;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -334,6 +336,30 @@ TEST_F(WhyTest, CompilesAndSessionsThatOpen) {
             "client ipv4:127.0.0.1:9 waits to open its session: no slice of a known size and type is there\n"
             "session 00000000000000ab (ipv4:127.0.0.1:5) has 2 programs compiled, for 3.0 s so far\n");
   EXPECT_THAT(StatusText(snapshot_), AllOf(HasSubstr("(opens)"), HasSubstr("2 compiles, 3.0 s")));
+}
+
+TEST_F(WhyTest, SessionsAndSlicesOfOtherProxies) {
+  snapshot_.Clear();
+  introspection::RelayedSession* session = snapshot_.add_relayed();
+  session->set_id(0xab);
+  session->set_peer("ipv4:10.0.0.9:1");
+  session->set_home("10.0.0.7:29000");
+  EXPECT_EQ(Why(),
+            "session 00000000000000ab (ipv4:10.0.0.9:1) is at the proxy at 10.0.0.7:29000: ask it, with "
+            "--target=grpc://10.0.0.7:29000\n");
+  EXPECT_EQ(Why("session 00000000000000ab"), Why());
+  for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+    introspection::Slice* slice = snapshot_.add_slices();
+    slice->set_name(fmt::format("s{}", epoch));
+    slice->set_home_epoch(epoch);
+    slice->set_shared(epoch == 1);
+  }
+  snapshot_.mutable_slices(1)->set_home_door("10.0.0.7:29000");
+  snapshot_.add_homes()->set_epoch(3);
+  EXPECT_THAT(StatusText(snapshot_),
+              AllOf(ContainsRegex("s0 .* -\n"), ContainsRegex("s1 .* 10.0.0.7:29000, shared\n"),
+                    ContainsRegex("s2 .* another proxy, exclusive\n"), ContainsRegex("s3 .* this proxy, exclusive\n"),
+                    ContainsRegex("00000000000000ab  ipv4:10.0.0.9:1 +grpc://10.0.0.7:29000\n")));
 }
 
 TEST_F(WhyTest, Targets) {
