@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -64,6 +66,17 @@ absl::StatusOr<std::unique_ptr<CompileService>> MakeCompiler(const Flags& flags)
   return std::make_unique<CachingCompileService>(std::move(options), std::move(client), std::move(cache));
 }
 
+// Threads for the connections to workers: one does for some hundred of them (docs/measurements/scale.md).
+absl::StatusOr<std::vector<std::unique_ptr<EventLoop>>> WorkerLoops() {
+  std::vector<std::unique_ptr<EventLoop>> loops;
+  const unsigned count = std::clamp(std::thread::hardware_concurrency() / 4, 1u, 8u);
+  for (unsigned i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create("workers"));
+    loops.push_back(std::move(loop));
+  }
+  return loops;
+}
+
 absl::Status Serve(Flags flags) {
   if (flags.pjrt_plugin.empty()) {
     ASSIGN_OR_RETURN(flags.pjrt_plugin, DefaultPjrtPlugin());
@@ -78,9 +91,9 @@ absl::Status Serve(Flags flags) {
                                                     RequestStop();
                                                   }));
   ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> timers, EventLoop::Create("timers"));
-  ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> sockets, EventLoop::Create("workers"));
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<EventLoop>> sockets, WorkerLoops());
   SocketConnector::Options connector_options;
-  connector_options.loop = sockets.get();
+  for (const auto& loop : sockets) connector_options.loops.push_back(loop.get());
   connector_options.cluster_id = manager->cluster_id();
   connector_options.controller = fmt::format("proxy pid {}", getpid());
   SocketConnector connector(std::move(connector_options));
