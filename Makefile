@@ -1,6 +1,8 @@
 # make build   installs what is missing (Debian packages, a Python environment in build/venv) and builds
 # make demo    a cluster of 4 worker processes trains a small language model through unmodified JAX
 # make test    all tests
+# make bench   figures beside peers: build/figures.jsonl, .md, .svg (BENCH_FLAGS=--quick for a look; bench/README.md)
+# make bench-scale   what a launch costs the controller of up to 2,048 workers
 # make fuzz FUZZ_SECONDS=60   builds with clang and its sanitizers and fuzzes each target for so long (tests/fuzz/README.md)
 # make jaxtests JAX_TESTS=DIR PART=public   jax's own tests on a cluster, against plain CPU; DIR: see tests/jax/run_jax_tests.py
 SHELL := /bin/bash
@@ -9,7 +11,7 @@ VENV  := $(BUILD)/venv
 JOBS  ?= $(shell nproc)
 SWITCHTOWER := $(BUILD)/switchtower
 
-.PHONY: build test demo bench fuzz jaxtests fmt deps clean
+.PHONY: build test demo bench bench-scale fuzz jaxtests fmt deps clean
 build: deps
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithAssert > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
 	ninja -C $(BUILD) -j $(JOBS)
@@ -25,7 +27,10 @@ demo: build
 	  $(VENV)/bin/python examples/train_lm.py --steps 200 --picture $(BUILD)/loss.png
 
 bench: build
-	$(VENV)/bin/python bench/dispatch.py --switchtower $(SWITCHTOWER)
+	$(VENV)/bin/python bench --switchtower $(SWITCHTOWER) --out $(BUILD)/figures $(BENCH_FLAGS)
+
+bench-scale: build
+	bench/scale/run.sh $(BUILD) | tee $(BUILD)/scale.jsonl
 
 fuzz:
 	@tools/install_deps.sh $(VENV) clang libclang-rt-14-dev llvm

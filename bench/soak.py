@@ -17,55 +17,17 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
+
+from cluster import Cluster
+from processes import resident, totals
 
 HERE = pathlib.Path(__file__).resolve()
 CALLS = {"batches": 50_000, "chain": 20_000, "programs": 1_000}
 SAMPLES = 100
-ROLES = ("proxy", "worker", "compiler", "resource-manager")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 # ---- what runs in the client's process
-
-
-def resident(pid):
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-
-
-def cluster_processes(parent):
-    """Pids of the roles below a process, by role."""
-    children = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                argv = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if len(argv) > 1:
-                children.setdefault(int(fields[1]), []).append((int(entry.name), argv[1].decode(errors="replace")))
-    roles = {}
-    waiting = [parent]
-    while waiting:
-        for pid, role in children.get(waiting.pop(), []):
-            if role in ROLES:
-                roles.setdefault(role, []).append(pid)
-            if role in ROLES or role == "up":
-                waiting.append(pid)
-    return roles
-
-
-def memory(parent, client=None):
-    totals = {"client": resident(client)} if client else {}
-    for role, pids in cluster_processes(parent).items():
-        for pid in pids:
-            try:
-                totals[role] = totals.get(role, 0) + resident(pid)
-            except OSError:
-                pass  # a compiler that has just been replaced
-    return totals
 
 
 def batches(calls, sample):
@@ -113,7 +75,8 @@ def client(case, calls):
 
     def sample(i):
         if i % every == 0:
-            print(json.dumps({"call": i, "s": time.perf_counter() - begin, **memory(parent, os.getpid())}), flush=True)
+            row = {"call": i, "s": time.perf_counter() - begin, "client": resident(os.getpid()), **totals(resident, parent)}
+            print(json.dumps(row), flush=True)
 
     {"batches": batches, "chain": chain, "programs": programs}[case](calls, sample)
     sample(0)
@@ -130,30 +93,14 @@ def series(env, case, calls):
     return rows
 
 
-def up(binary, log):
-    environment = {k: v for k, v in os.environ.items() if k not in ("JAX_PLATFORMS", "XLA_FLAGS") and not k.endswith("_proxy")}
-    cluster = subprocess.Popen([binary, "up", "--slices=1", "--hosts=2", "--devices=2", "--port=0", "--compile-cache-dir=none"],
-                               env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
-    address = cluster.stdout.readline().split()[-1]
-    python = HERE.parents[1] / "python"
-    return cluster, environment | {
-        "JAX_PLATFORMS": "proxy", "JAX_BACKEND_TARGET": address, "IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS": "true",
-        "PYTHONPATH": f"{python}:{os.environ.get('PYTHONPATH', '')}"}
-
-
 def run(binary, case, calls):
-    with tempfile.TemporaryFile() as log:
-        cluster, env = up(binary, log)
-        try:
-            series(env, case, max(1, calls // 20))
-            time.sleep(2)
-            before = memory(cluster.pid)
-            rows = series(env, case, calls)
-            time.sleep(2)
-            after = memory(cluster.pid)
-        finally:
-            cluster.terminate()
-            cluster.wait()
+    with Cluster(binary, hosts=2, devices=2) as cluster:
+        series(cluster.env, case, max(1, calls // 20))
+        time.sleep(2)
+        before = cluster.resident()
+        rows = series(cluster.env, case, calls)
+        time.sleep(2)
+        after = cluster.resident()
     body = rows[:-1]
     fifth = max(1, len(body) // 5)
     grown = {}

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <future>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -89,6 +91,17 @@ std::string DoorAddress(const Flags& flags, int port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
+// Threads for the connections to workers: one does for some hundred of them (docs/measurements/scale.md).
+absl::StatusOr<std::vector<std::unique_ptr<EventLoop>>> WorkerLoops() {
+  std::vector<std::unique_ptr<EventLoop>> loops;
+  const unsigned count = std::clamp(std::thread::hardware_concurrency() / 4, 1u, 8u);
+  for (unsigned i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create("workers"));
+    loops.push_back(std::move(loop));
+  }
+  return loops;
+}
+
 absl::Status Serve(Flags flags) {
   if (flags.pjrt_plugin.empty()) {
     ASSIGN_OR_RETURN(flags.pjrt_plugin, DefaultPjrtPlugin());
@@ -99,9 +112,9 @@ absl::Status Serve(Flags flags) {
   ASSIGN_OR_RETURN(auto manager,
                    ResourceManagerClient::Connect(flags.manager, std::chrono::seconds(flags.connect_timeout_s)));
   ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> timers, EventLoop::Create("timers"));
-  ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> sockets, EventLoop::Create("workers"));
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<EventLoop>> sockets, WorkerLoops());
   SocketConnector::Options connector_options;
-  connector_options.loop = sockets.get();
+  for (const auto& loop : sockets) connector_options.loops.push_back(loop.get());
   connector_options.cluster_id = [&manager] { return manager->cluster_id(); };
   connector_options.controller = fmt::format("proxy pid {}", getpid());
   SocketConnector connector(std::move(connector_options));

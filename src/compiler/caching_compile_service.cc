@@ -39,12 +39,13 @@ void CachingCompileService::Compile(CompileRequest request, Done done) {
 
 void CachingCompileService::LookUp(CompileRequest request, Done done) {
   const absl::StatusOr<ClientOptions> options = ParseClientOptions(request.options);
-  if (!options.ok()) {
+  const absl::Status status = options.ok() ? CheckPartitions(*options) : options.status();
+  if (!status.ok()) {
     {
       MutexLock lock(mutex_);
       ++stats_.failed;
     }
-    done(AsCompileError(options.status()));
+    done(AsCompileError(status));
     return;
   }
   const ProgramId id = ProgramKey(request.module, *options, request.device_type, options_.compiler_version);

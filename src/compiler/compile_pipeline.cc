@@ -51,6 +51,7 @@ absl::Status DescribeExecutable(const pjrt::LoadedExecutable& loaded, CompiledPr
 absl::StatusOr<CompiledProgram> CompilePipeline::Compile(const ProgramId& id, std::string_view module,
                                                          std::string_view options) {
   ASSIGN_OR_RETURN(const ClientOptions client, ParseClientOptions(options));
+  RETURN_IF_ERROR(CheckPartitions(client));
   CompiledProgram program;
   program.id = id;
   auto lower = [&](std::string_view captured) { return Lower(captured, client.num_partitions, program); };

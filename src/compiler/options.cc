@@ -181,11 +181,7 @@ absl::StatusOr<ClientOptions> ParseClientOptions(std::string_view serialised) {
     return absl::UnimplementedError("automatic SPMD partitioning (auto sharding) isn't supported");
   }
   const int64_t partitions = std::max<int64_t>(build.num_partitions(), 1);
-  if (partitions > kMaxPartitions) {
-    return absl::UnimplementedError(
-        fmt::format("a program of {} partitions can't be compiled: XLA's CPU compiler takes at most {}", partitions,
-                    kMaxPartitions));
-  }
+  if (partitions > INT32_MAX) return absl::InvalidArgumentError(fmt::format("{} partitions can't be", partitions));
   client.num_partitions = static_cast<int32_t>(partitions);
   RETURN_IF_ERROR(ReadDevices(build, client));
 
@@ -204,6 +200,13 @@ absl::StatusOr<ClientOptions> ParseClientOptions(std::string_view serialised) {
   options.clear_compile_portable_executable();
   options.clear_allow_in_place_mlir_modification();
   return client;
+}
+
+absl::Status CheckPartitions(const ClientOptions& client) {
+  if (client.num_partitions <= kMaxPartitions) return absl::OkStatus();
+  return absl::UnimplementedError(
+      fmt::format("a program of {} partitions can't be compiled: XLA's CPU compiler takes at most {}",
+                  client.num_partitions, kMaxPartitions));
 }
 
 std::string CanonicalBytes(const ClientOptions& client) { return Serialise(client.options); }

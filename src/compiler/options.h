@@ -33,6 +33,8 @@ struct ClientOptions {
 };
 
 absl::StatusOr<ClientOptions> ParseClientOptions(std::string_view serialised);
+// Whether XLA can compile a program of so many partitions.
+absl::Status CheckPartitions(const ClientOptions& client);
 
 // Equal bytes for equal meaning: for hashing.
 std::string CanonicalBytes(const ClientOptions& client);

@@ -118,9 +118,13 @@ TEST(OptionsTest, RefusesWhatItCantDo) {
   xla::CompileOptionsProto replicas = TestOptions(1);
   replicas.mutable_executable_build_options()->set_num_replicas(2);
   EXPECT_EQ(ParseClientOptions(replicas.SerializeAsString()).status().code(), absl::StatusCode::kUnimplemented);
-  const auto large = ParseClientOptions(TestOptions(2049).SerializeAsString());
-  EXPECT_EQ(large.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(large.status().message()), HasSubstr("2048"));
+  const auto largest = ParseClientOptions(TestOptions(2048, 0).SerializeAsString());
+  ASSERT_TRUE(largest.ok());
+  EXPECT_TRUE(CheckPartitions(*largest).ok());
+  const auto large = ParseClientOptions(TestOptions(2049, 0).SerializeAsString());
+  ASSERT_TRUE(large.ok());  // the controller isn't the limit
+  EXPECT_EQ(CheckPartitions(*large).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(CheckPartitions(*large).message()), HasSubstr("2048"));
   EXPECT_FALSE(ParseClientOptions("\xff\xff").ok());
 }
 

@@ -338,6 +338,7 @@ absl::StatusOr<Layout> FakeSession::DefaultLayout(const Shape& shape, DeviceId d
 void FakeSession::Compile(std::string module, std::string options, uint64_t user_context,
                           Callback<absl::StatusOr<CompileReply>> done) {
   auto it = programs_.find(module);
+  if (it == programs_.end()) it = programs_.find("");
   if (it == programs_.end()) {
     done(absl::InvalidArgumentError("the fake session doesn't know this program"));
     return;

@@ -23,7 +23,7 @@ class FakeSession final : public Session {
   FakeSession(SessionId id, int slices, int devices_per_slice);
 
   // ---- for tests
-  // Compile(module) with these bytes gives this program.
+  // Compile(module) with these bytes gives this program; that of "" is for all others.
   void AddProgram(const std::string& module, CompiledProgram program);
   // Launches stay in flight until released.
   void HoldLaunches() EXCLUDES(mutex_);

@@ -29,6 +29,8 @@ DeviceTable::DeviceTable(const std::vector<SeatedSlice>& slices, std::vector<std
     for (int32_t host = 0; host < slice.num_hosts; ++host, ++task) {
       const int32_t seat = slices[s].first_seat + host;
       slice_of_seat_[seat] = static_cast<int32_t>(s);
+      if (seat >= static_cast<int32_t>(devices_of_seat_.size())) devices_of_seat_.resize(seat + 1);
+      devices_of_seat_[seat] = slice.devices_per_host;
       for (int32_t ordinal = 0; ordinal < slice.devices_per_host; ++ordinal) {
         VirtualDevice device;
         device.id = DeviceId{devices_.size()};
@@ -76,13 +78,13 @@ absl::StatusOr<DeviceListPtr> DeviceTable::Intern(absl::Span<const DeviceId> dev
     places.push_back(place);
   }
   DeviceListPtr& list = lists_[places];
-  if (list == nullptr) list = DeviceList::Make(std::move(places));
+  if (list == nullptr) list = DeviceList::Make(std::move(places), devices_of_seat_);
   return list;
 }
 
 DeviceListPtr DeviceTable::Single(const Place& place) {
   DeviceListPtr& list = lists_[{place}];
-  if (list == nullptr) list = DeviceList::Make({place});
+  if (list == nullptr) list = DeviceList::Make({place}, devices_of_seat_);
   return list;
 }
 

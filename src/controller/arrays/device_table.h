@@ -47,6 +47,7 @@ class DeviceTable {
   std::vector<Place> places_;  // by id
   std::vector<std::string> memory_kinds_;
   absl::flat_hash_map<int32_t, int32_t> slice_of_seat_;
+  std::vector<int32_t> devices_of_seat_;
   absl::flat_hash_map<std::vector<Place>, DeviceListPtr> lists_;
 };
 

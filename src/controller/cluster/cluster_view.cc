@@ -153,7 +153,7 @@ void ClusterView::Admit(int32_t index, std::unique_ptr<WorkerChannel> channel) {
                                                  });
                                                }});
   LogInfo("{} is in, worker {:016x}", link->name, link->info.id.value);
-  SendPeers();
+  peers_changed_ = true;
   observer_.OnWorkerIn(link);
 }
 
@@ -170,7 +170,9 @@ void ClusterView::Lose(int32_t index, const std::string& cause) {
   link->channel->Close();
   // First the cause, then the new table: a worker that only misses the peer wouldn't know why.
   observer_.OnWorkerLost(link, losses_->CheckSeat(index, 0));
-  SendPeers();
+  peers_changed_ = true;
+  // Soon, though nobody needs it: the others let go of what they hold for it. Once for all that are lost together.
+  poster_->Post([this] { TellPeers(); });
 }
 
 // The end of a connection clears a worker, so that one which is still alive is as good as a new one.
@@ -181,7 +183,8 @@ void ClusterView::Reconnect(int32_t index, WorkerId worker) {
   Connect(index);
 }
 
-void ClusterView::SendPeers() {
+void ClusterView::TellPeers() {
+  if (!std::exchange(peers_changed_, false) || closed_) return;
   SetPeers peers;
   for (const WorkerLinkPtr& link : links()) {
     peers.peers.push_back(WorkerEndpoint{link->info.id, link->info.host_id, link->info.data_addresses, lease_.secret});
@@ -196,8 +199,9 @@ ClusterView::SeatState ClusterView::state(int32_t seat) const {
   return seats_[seat].down ? SeatState::kDown : SeatState::kWaiting;
 }
 
-WorkerLinkPtr ClusterView::link(int32_t seat) const {
-  return seat < static_cast<int32_t>(seats_.size()) ? seats_[seat].link : nullptr;
+const WorkerLinkPtr& ClusterView::link(int32_t seat) const {
+  static const WorkerLinkPtr kNobody;
+  return seat < static_cast<int32_t>(seats_.size()) ? seats_[seat].link : kNobody;
 }
 
 PhysicalDevice ClusterView::Where(const Place& place) const {

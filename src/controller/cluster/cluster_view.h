@@ -69,8 +69,8 @@ class ClusterView {
   void Close();
 
   SeatState state(int32_t seat) const;
-  // The link of a seat that is up; null otherwise.
-  WorkerLinkPtr link(int32_t seat) const;
+  // The link of a seat that is up; null otherwise. Holds until who sits there changes.
+  const WorkerLinkPtr& link(int32_t seat) const;
   // Only for seats that are up.
   PhysicalDevice Where(const Place& place) const;
   std::string SeatName(int32_t seat) const;
@@ -79,6 +79,9 @@ class ClusterView {
   // S-3: under which the present holder numbers its launches.
   uint64_t home_epoch() const { return lease_.home_epoch; }
   std::vector<WorkerLinkPtr> links() const;
+  // Before a command by which workers speak to each other: tells all workers of their peers, if they changed. Once for
+  // all that came in since: a table for each of them would be the cube of their number.
+  void TellPeers();
   int32_t seats() const { return static_cast<int32_t>(seats_.size()); }
 
  private:
@@ -98,7 +101,6 @@ class ClusterView {
   void Admit(int32_t index, std::unique_ptr<WorkerChannel> channel);
   void Lose(int32_t index, const std::string& cause);
   void Reconnect(int32_t index, WorkerId worker);
-  void SendPeers();
 
   WorkerConnector& connector_;
   const std::function<void(WorkerId)> unreachable_;
@@ -108,6 +110,7 @@ class ClusterView {
   LeaseState lease_;
   std::vector<Seat> seats_;
   uint64_t binding_version_ = 0;
+  bool peers_changed_ = false;
   bool closed_ = false;
 };
 

@@ -174,8 +174,9 @@ class SocketWorkerChannel : public WorkerChannel {
 // Tries the worker's addresses in turn. Lives in its own callbacks, on the loop's thread.
 class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(const SocketConnector::Options& options, WorkerConnectRequest request, WorkerConnector::Done done)
-      : options_(options), request_(std::move(request)), done_(std::move(done)) {}
+  Attempt(const SocketConnector::Options& options, EventLoop& loop, WorkerConnectRequest request,
+          WorkerConnector::Done done)
+      : options_(options), loop_(loop), request_(std::move(request)), done_(std::move(done)) {}
 
   void TryNext() {
     if (next_ == request_.worker.command_addresses.size()) {
@@ -189,7 +190,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
       TryNext();
       return;
     }
-    switchtower::Connect(*options_.loop, *address, options_.timeout,
+    switchtower::Connect(loop_, *address, options_.timeout,
                          [self = shared_from_this(), text](absl::StatusOr<UniqueFd> socket) {
                            if (socket.ok()) {
                              self->SayHello(text, *std::move(socket));
@@ -208,7 +209,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     hello.lease_secret = request_.secret;
     hello.home_epoch = request_.home_epoch;
     hello.controller = options_.controller;
-    auto core = std::make_shared<ChannelCore>(*options_.loop, request_.worker.id,
+    auto core = std::make_shared<ChannelCore>(loop_, request_.worker.id,
                                               [self = shared_from_this(), text](absl::Status status) {
                                                 auto core = std::exchange(self->core_, nullptr);
                                                 if (status.ok()) {
@@ -227,11 +228,12 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
   void Fail() {
     if (problems_.empty()) problems_ = "it has no command address";
-    options_.loop->RunAfter(options_.pause_before_failure,
-                            [self = shared_from_this()] { self->done_(absl::UnavailableError(self->problems_)); });
+    loop_.RunAfter(options_.pause_before_failure,
+                   [self = shared_from_this()] { self->done_(absl::UnavailableError(self->problems_)); });
   }
 
   const SocketConnector::Options options_;
+  EventLoop& loop_;
   const WorkerConnectRequest request_;
   WorkerConnector::Done done_;
   size_t next_ = 0;
@@ -242,8 +244,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 }  // namespace
 
 void SocketConnector::Connect(WorkerConnectRequest request, Done done) {
-  auto attempt = std::make_shared<Attempt>(options_, std::move(request), std::move(done));
-  options_.loop->Post([attempt] { attempt->TryNext(); });
+  EventLoop& loop = *options_.loops[connections_++ % options_.loops.size()];
+  auto attempt = std::make_shared<Attempt>(options_, loop, std::move(request), std::move(done));
+  loop.Post([attempt] { attempt->TryNext(); });
 }
 
 }  // namespace switchtower

@@ -4,16 +4,18 @@
 //
 // Place:    controller/cluster; the one file here that knows sockets. Sessions of the protocol: wire/worker.
 // Threads:  SocketConnector::Connect and the channel's methods from any thread; `done` and handlers run on the
-//           loop's thread.
-// Lifetime: the loop outlives connector and channels.
+//           thread of the connection's loop.
+// Lifetime: the loops outlive connector and channels.
 // Errors:   sentences with the worker's address. Commands that a full socket can't take wait here, in order;
 //           queued_bytes counts them too.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/net/event_loop.h"
 #include "controller/cluster/worker_connector.h"
@@ -23,7 +25,9 @@ namespace switchtower {
 class SocketConnector : public WorkerConnector {
  public:
   struct Options {
-    EventLoop* loop = nullptr;
+    // Connections are dealt out to them in turn: a write costs a system call for each worker, and one thread does
+    // some hundred thousand a second.
+    std::vector<EventLoop*> loops;
     std::function<std::string()> cluster_id;  // any thread
     std::string controller;                   // for people: "proxy host:port pid 12"
     // For the connection and the answer to the hello, each. A worker may wait for its lease some seconds.
@@ -35,6 +39,7 @@ class SocketConnector : public WorkerConnector {
 
  private:
   const Options options_;
+  std::atomic<size_t> connections_{0};
 };
 
 }  // namespace switchtower

@@ -78,8 +78,11 @@ class SocketChannelTest : public ::testing::Test {
     });
   }
   absl::StatusOr<std::unique_ptr<WorkerChannel>> Connect(std::vector<std::string> addresses) {
-    SocketConnector connector({client_loop.get(), [] { return std::string("cluster"); }, "test",
-                               std::chrono::milliseconds(500), std::chrono::milliseconds(1)});
+    SocketConnector connector({{client_loop.get()},
+                               [] { return std::string("cluster"); },
+                               "test",
+                               std::chrono::milliseconds(500),
+                               std::chrono::milliseconds(1)});
     WorkerConnectRequest request;
     request.worker.id = WorkerId{5};
     request.worker.command_addresses = std::move(addresses);

@@ -1,5 +1,8 @@
 #include "controller/programs/placed_program.h"
 
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -77,13 +80,22 @@ absl::StatusOr<PlacedProgramPtr> PlaceProgram(std::shared_ptr<const CompiledProg
   }
   auto placed = std::make_shared<PlacedProgram>();
   ASSIGN_OR_RETURN(placed->devices, devices.Intern(device_ids));
+  // Results that lie alike share one description: it is as large as the list of devices.
+  std::map<std::tuple<std::string, std::string, std::string>, ArrayInfoPtr> alike;
   for (const ProgramValue& result : info.results) {
+    placed->result_bytes.push_back(PackedBytes(result.shard_shape));
+    ArrayInfoPtr& shared = alike[{result.shape.ToString() + result.shard_shape.ToString() + result.layout.ToString(),
+                                  result.op_sharding, result.memory_kind}];
+    if (shared != nullptr) {
+      placed->results.push_back(shared);
+      continue;
+    }
     ArraySpec spec;
     spec.shape = result.shape;
     spec.sharding = ResultSharding(result, device_ids);
     spec.layout = result.layout;
-    placed->results.push_back(std::make_shared<const ArrayInfo>(ArrayInfo{std::move(spec), placed->devices}));
-    placed->result_bytes.push_back(PackedBytes(result.shard_shape));
+    shared = std::make_shared<const ArrayInfo>(ArrayInfo{std::move(spec), placed->devices});
+    placed->results.push_back(shared);
   }
   placed->compiled_for = std::move(compiled_for);
   placed->device_ids = std::move(device_ids);

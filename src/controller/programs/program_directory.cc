@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/status_macros.h"
+
 namespace switchtower {
 namespace {
 
@@ -66,6 +68,16 @@ absl::Status ProgramDirectory::EnsureLoaded(const WorkerLinkPtr& link, const Pla
   return absl::OkStatus();
 }
 
+absl::Status ProgramDirectory::EnsureLoaded(GangId gang, const std::vector<WorkerLinkPtr>& links,
+                                            const PlacedProgram& placed) {
+  if (auto it = programs_.find(placed.program->id); it != programs_.end() && it->second.gangs.contains(gang)) {
+    return absl::OkStatus();
+  }
+  for (const WorkerLinkPtr& link : links) RETURN_IF_ERROR(EnsureLoaded(link, placed));
+  programs_[placed.program->id].gangs.insert(gang);
+  return absl::OkStatus();
+}
+
 void ProgramDirectory::Release(const ProgramId& id) {
   auto it = programs_.find(id);
   if (it == programs_.end() || --it->second.uses > 0) return;
@@ -75,7 +87,10 @@ void ProgramDirectory::Release(const ProgramId& id) {
 }
 
 void ProgramDirectory::DropWorker(WorkerId worker) {
-  for (auto& [id, program] : programs_) program.loaded.erase(worker);
+  for (auto& [id, program] : programs_) {
+    program.loaded.erase(worker);
+    program.gangs.clear();
+  }
 }
 
 }  // namespace switchtower

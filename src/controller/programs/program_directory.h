@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "controller/api/snapshot.h"
 #include "controller/cluster/cluster_view.h"
@@ -26,6 +27,8 @@ class ProgramDirectory {
   void Release(const ProgramId& program);
   // Sends the program unless the worker has it.
   absl::Status EnsureLoaded(const WorkerLinkPtr& link, const PlacedProgram& placed);
+  // The same for all workers of a gang; after the first time it costs one look-up.
+  absl::Status EnsureLoaded(GangId gang, const std::vector<WorkerLinkPtr>& links, const PlacedProgram& placed);
   void DropWorker(WorkerId worker);
   std::vector<ProgramSnapshot> Describe() const;
   size_t size() const { return programs_.size(); }
@@ -35,6 +38,7 @@ class ProgramDirectory {
     int64_t uses = 0;
     std::shared_ptr<const CompiledProgram> program;
     absl::flat_hash_map<WorkerId, WorkerLinkPtr> loaded;
+    absl::flat_hash_set<GangId> gangs;  // all of whose workers have it; none names a worker that was lost since
     std::shared_ptr<const SharedCommand> command;  // encoded once for all workers
   };
   absl::flat_hash_map<ProgramId, Program> programs_;

@@ -4,7 +4,8 @@
 // back when the array was deleted AND every launch that was sent before that has ended, since those may still
 // use it. Names of one buffer (bindings) share its charge.
 //
-// Place:    controller/schedule; knows no commands. Off (limit 0) it does nothing and costs nothing.
+// Place:    controller/schedule; knows no commands. Off (limit 0) it does nothing and costs nothing. On, an array costs
+//           one charge and work in proportion to its workers (SeatTally), until shards of it get names of their own.
 // Threads:  the home strand.
 // Errors:   RESOURCE_EXHAUSTED saying what was asked, what is free and who holds the rest; of other sessions no more
 //           than their sum (I-7).
@@ -24,6 +25,7 @@
 #include "absl/status/status.h"
 #include "controller/api/memory_report.h"
 #include "controller/cluster/place.h"
+#include "controller/schedule/seat_tally.h"
 #include "types/ids.h"
 
 namespace switchtower {
@@ -38,8 +40,8 @@ class AdmissionLedger {
   int64_t limit() const { return limit_; }
 
   struct Need {
-    Place place;
-    int64_t bytes = 0;
+    DeviceListPtr devices;
+    int64_t bytes = 0;  // on each of them
   };
   enum class Verdict { kFits, kWait, kNever };
   // kWait: it will fit once what is under way has ended; kNever: nothing is under way that could make room.
@@ -70,7 +72,9 @@ class AdmissionLedger {
   // `to` at `place` shares the charge of `from` there.
   void Bind(ArrayKey from, ArrayKey to, const Place& place);
   // The array's memory goes over to a launch that was just admitted. Adds to `given` what was the array's alone.
-  void Donate(ArrayKey array, absl::flat_hash_map<Place, int64_t>* given);
+  void Donate(ArrayKey array, std::vector<Need>* given);
+  // What of `given` is more than `needs` on its device.
+  static std::vector<Need> Excess(const std::vector<Need>& given, const std::vector<Need>& needs);
   // Gives the array's charges back once all launches up to `last_sent` ended.
   void Delete(ArrayKey array, LaunchId last_sent);
   // All launches before `oldest_running` (all sent ones, if none runs) have ended.
@@ -79,25 +83,36 @@ class AdmissionLedger {
   // The devices of a lost worker are empty.
   void DropSeat(int32_t seat);
 
-  int64_t used(const Place& place) const;
+  int64_t used(const Place& place) const { return used_.At(place); }
+  const SeatTally<int64_t>& used() const { return used_; }
 
  private:
   struct Charge;
   using ChargePtr = std::shared_ptr<Charge>;
+  // What an array holds. Most do it on all devices of a list alike: one charge. A buffer that got another name has one
+  // of its own, which the names share.
+  struct Holding {
+    std::vector<ChargePtr> alike;
+    absl::flat_hash_map<Place, ChargePtr> by_place;
+  };
   ChargePtr Make(const PurposePtr& purpose, const Need& need);
+  static void Split(Holding& holding);
+  // What the session's arrays alone hold.
+  std::vector<Need> HeldAlone(const Holding& holding) const;
+  std::vector<const Charge*> ChargesOn(const Place& place) const;
   MemoryReport Report(SessionId session, const Place& place, const Names& names) const;
 
-  struct DeviceUse {
-    int64_t total = 0;
-    absl::flat_hash_set<const Charge*> charges;
-  };
   struct Deferred {
     LaunchId after;
-    std::vector<std::pair<Place, ChargePtr>> charges;
+    Holding charges;
   };
   const int64_t limit_;
-  absl::flat_hash_map<Place, DeviceUse> devices_;
-  absl::flat_hash_map<ArrayKey, std::vector<std::pair<Place, ChargePtr>>> arrays_;
+  SeatTally<int64_t> used_;
+  absl::flat_hash_set<const Charge*> charges_;  // all that hold something
+  // Losses of workers are numbered; by seat, the last one's number. A charge that is older holds nothing there.
+  std::vector<uint64_t> emptied_;
+  uint64_t losses_ = 0;
+  absl::flat_hash_map<ArrayKey, Holding> arrays_;
   std::deque<Deferred> deferred_;
 };
 

@@ -81,24 +81,20 @@ void Dispatcher::ChargeArrays(const Op& op, std::string creator, LaunchId launch
 bool Dispatcher::SendLaunch(Op& op, LaunchOp& body, const LaunchForecast::Expectation& expected) {
   const PlacedProgram& program = *body.program;
   const GangPtr gang = gangs_.For(program.devices);
-  for (const WorkerLinkPtr& link : gang->links) {
-    if (absl::Status status = programs_.EnsureLoaded(link, program); !status.ok()) {
-      Fail(std::move(op), std::move(status));
-      return false;
-    }
+  if (absl::Status status = programs_.EnsureLoaded(gang->id, gang->links, program); !status.ok()) {
+    Fail(std::move(op), std::move(status));
+    return false;
   }
   LaunchRecord record;
   Launch launch;
   launch.id = NextId();
   if (admission_.enabled()) {
-    absl::flat_hash_map<Place, int64_t> given;
+    std::vector<AdmissionLedger::Need> given;
     for (uint32_t index : body.donated) admission_.Donate(ArrayKey{op.session, body.arguments[index]}, &given);
     MemoryNeeds needs = NeedsOf(op);
     // What was donated and isn't needed stays taken until the launch has run: the buffer lives until then.
-    for (const AdmissionLedger::Need& need : needs.All()) given[need.place] -= need.bytes;
-    for (const auto& [place, bytes] : given) {
-      if (bytes > 0) needs.temporaries.push_back({place, bytes});
-    }
+    std::vector<AdmissionLedger::Need> excess = AdmissionLedger::Excess(given, needs.All());
+    needs.temporaries.insert(needs.temporaries.end(), excess.begin(), excess.end());
     ChargeArrays(op, "result of " + program.program->info.name, launch.id);
     record.temporaries = admission_.ChargeWhile(
         PurposeOf(op, "temporaries of " + program.program->info.name, launch.id), needs.temporaries);
@@ -152,20 +148,21 @@ void Dispatcher::SendPut(Op& op, PutOp& body) {
 }
 
 void Dispatcher::SendBind(Op& op, BindOp& body) {
-  BindArrays bind;
-  bind.session = op.session;
-  bind.bindings.reserve(body.bindings.size());
+  // To each worker its own: all to all would be the square of the cluster.
+  std::map<int32_t, BindArrays> binds;
   for (const BindOp::Binding& binding : body.bindings) {
+    BindArrays& bind = binds[binding.place.seat];
+    bind.session = op.session;
     bind.bindings.push_back({binding.from, binding.to, view_.Where(binding.place)});
     admission_.Bind({op.session, binding.from}, {op.session, binding.to}, binding.place);
   }
-  auto command = Shared(std::move(bind));
-  for (int32_t seat : body.devices->seats) view_.link(seat)->Send(command);
+  for (auto& [seat, bind] : binds) view_.link(seat)->Send(std::move(bind));
 }
 
 void Dispatcher::SendTransfer(Op& op, TransferOp& body) {
   ++totals_.transfers;
   if (admission_.enabled()) ChargeArrays(op, "copy of another array", {});
+  view_.TellPeers();
   TransferArray transfer;
   transfer.id = NextId();
   transfer.session = op.session;
@@ -209,14 +206,11 @@ void Dispatcher::SendDelete(Op& op, DeleteOp& body) {
       admission_.Delete(key, last_id_);
       in_flight_.DropTransfer(key);
     }
-    std::vector<WorkerLinkPtr> links;
-    for (int32_t seat : group.devices->seats) {
-      if (WorkerLinkPtr link = view_.link(seat); link != nullptr && losses_.CheckSeat(seat, group.stamp).ok()) {
-        links.push_back(std::move(link));
-      }
-    }
     auto command = Shared(DeleteArrays{op.session, std::move(group.arrays)});
-    for (const WorkerLinkPtr& link : links) link->Send(command);
+    for (int32_t seat : group.devices->seats) {
+      const WorkerLinkPtr& link = view_.link(seat);
+      if (link != nullptr && losses_.CheckSeat(seat, group.stamp).ok()) link->Send(command);
+    }
   }
 }
 
@@ -231,14 +225,11 @@ void Dispatcher::SendRetain(RetainOp& body) {
 
 void Dispatcher::PutErrors(SessionId session, ArrayId array, const std::vector<Place>& places,
                            const absl::Status& error) {
-  std::vector<Place> there;
+  std::map<int32_t, std::vector<PhysicalDevice>> devices;  // by seat: to each worker its own
   for (const Place& place : places) {
-    if (view_.link(place.seat) != nullptr) there.push_back(place);
+    if (view_.link(place.seat) != nullptr) devices[place.seat].push_back(view_.Where(place));
   }
-  if (there.empty()) return;
-  auto command = Shared(PutError{ArrayKey{session, array}, Where(there), error});
-  const auto devices = DeviceList::Make(there);
-  for (int32_t seat : devices->seats) view_.link(seat)->Send(command);
+  for (auto& [seat, at] : devices) view_.link(seat)->Send(PutError{ArrayKey{session, array}, std::move(at), error});
 }
 
 void Dispatcher::Fail(Op op, absl::Status cause) {

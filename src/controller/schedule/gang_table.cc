@@ -26,6 +26,7 @@ const GangPtr& GangDirectory::For(const DeviceListPtr& devices) {
     }
     Drop(*entry.gang);
   }
+  view_.TellPeers();
   auto gang = std::make_shared<Gang>();
   gang->id = GangId{next_id_++};
   for (int32_t seat : devices->seats) gang->links.push_back(view_.link(seat));

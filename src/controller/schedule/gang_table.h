@@ -26,7 +26,7 @@ using GangPtr = std::shared_ptr<const Gang>;
 
 class GangDirectory {
  public:
-  explicit GangDirectory(const ClusterView& view) : view_(view) {}
+  explicit GangDirectory(ClusterView& view) : view_(view) {}
 
   // For lists whose seats are all up.
   const GangPtr& For(const DeviceListPtr& devices);
@@ -43,7 +43,7 @@ class GangDirectory {
   bool Matches(const Entry& entry) const;
   static void Drop(const Gang& gang);
 
-  const ClusterView& view_;
+  ClusterView& view_;
   absl::flat_hash_map<const DeviceList*, Entry> gangs_;
   uint64_t next_id_ = 1;
 };

@@ -17,8 +17,19 @@ void InFlightTable::Cancel(LaunchId id, const std::vector<WorkerLinkPtr>& links,
 
 void InFlightTable::Add(LaunchId id, LaunchRecord record) {
   record.remaining = static_cast<int>(record.gang->links.size());
-  for (const WorkerLinkPtr& link : record.gang->links) by_worker_[link.get()].push_back(id);
-  launches_.emplace_hint(launches_.end(), id, std::move(record));
+  LaunchRecord& kept = launches_.emplace_hint(launches_.end(), id, std::move(record))->second;
+  for (const WorkerLinkPtr& link : kept.gang->links) {
+    const auto seat = static_cast<size_t>(link->seat);
+    if (seat >= lanes_.size()) lanes_.resize(seat + 1);
+    Lane& lane = lanes_[seat];
+    if (lane.link != link) lane = Lane{link, {}};  // what the one before it had has ended with it
+    lane.open.emplace_back(id, &kept);
+  }
+}
+
+InFlightTable::Lane* InFlightTable::LaneOf(const WorkerLink& link) {
+  const auto seat = static_cast<size_t>(link.seat);
+  return seat < lanes_.size() && lanes_[seat].link.get() == &link ? &lanes_[seat] : nullptr;
 }
 
 void InFlightTable::AddTransfer(LaunchId id, ArrayKey destination, std::vector<WorkerLinkPtr> links) {
@@ -38,8 +49,10 @@ const LaunchRecord* InFlightTable::Find(LaunchId id) const {
 
 // A worker ends its launches in the order in which they were sent.
 bool InFlightTable::IsOpenOn(const WorkerLink& link, LaunchId id) const {
-  auto it = by_worker_.find(&link);
-  return it != by_worker_.end() && !it->second.empty() && id >= it->second.front();
+  const auto seat = static_cast<size_t>(link.seat);
+  if (seat >= lanes_.size() || lanes_[seat].link.get() != &link) return false;
+  const auto& open = lanes_[seat].open;
+  return !open.empty() && id >= open.front().first;
 }
 
 std::vector<LaunchSnapshot> InFlightTable::Describe(std::chrono::steady_clock::time_point now) const {
@@ -68,24 +81,24 @@ std::vector<LaunchSnapshot> InFlightTable::Describe(std::chrono::steady_clock::t
   return snapshots;
 }
 
-void InFlightTable::EndedOn(LaunchId id) {
-  auto it = launches_.find(id);
-  if (it == launches_.end() || --it->second.remaining > 0) return;
-  LaunchRecord record = std::move(it->second);
-  launches_.erase(it);
-  on_end_(id, std::move(record));
+bool InFlightTable::EndedOn(LaunchId id, LaunchRecord& record) {
+  if (--record.remaining > 0) return false;
+  LaunchRecord ended = std::move(record);
+  launches_.erase(id);
+  on_end_(id, std::move(ended));
+  return true;
 }
 
-void InFlightTable::Completed(const WorkerLinkPtr& link, LaunchId watermark) {
-  auto it = by_worker_.find(link.get());
-  if (it == by_worker_.end()) return;
-  std::vector<LaunchId> ended;
-  while (!it->second.empty() && it->second.front() <= watermark) {
-    ended.push_back(it->second.front());
-    it->second.pop_front();
+bool InFlightTable::Completed(const WorkerLinkPtr& link, LaunchId watermark) {
+  bool any = false;
+  // The callbacks may add launches, and lanes: none is held across them.
+  for (Lane* lane = LaneOf(*link); lane != nullptr && !lane->open.empty() && lane->open.front().first <= watermark;
+       lane = LaneOf(*link)) {
+    const auto [id, record] = lane->open.front();
+    lane->open.pop_front();
+    any |= EndedOn(id, *record);
   }
-  // The callbacks may add launches: no iterator is held across them.
-  for (LaunchId id : ended) EndedOn(id);
+  return any;
 }
 
 void InFlightTable::Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause) {
@@ -103,20 +116,17 @@ void InFlightTable::Fail(LaunchId id, const WorkerLink* except, const absl::Stat
 }
 
 void InFlightTable::WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause) {
-  std::deque<LaunchId> launches;
-  if (auto it = by_worker_.find(link.get()); it != by_worker_.end()) {
-    launches = std::move(it->second);
-    by_worker_.erase(it);
-  }
+  std::deque<std::pair<LaunchId, LaunchRecord*>> launches;
+  if (Lane* lane = LaneOf(*link); lane != nullptr) launches = std::exchange(*lane, {}).open;
   // Everybody is told before anything else happens, so that no peer waits longer than it must.
-  for (LaunchId id : launches) Fail(id, link.get(), cause);
+  for (const auto& [id, record] : launches) Fail(id, link.get(), cause);
   for (const auto& [array, transfers] : transfers_) {
     for (const Transfer& transfer : transfers) {
       if (std::find(transfer.links.begin(), transfer.links.end(), link) == transfer.links.end()) continue;
       Cancel(transfer.id, transfer.links, link.get(), cause);
     }
   }
-  for (LaunchId id : launches) EndedOn(id);
+  for (const auto& [id, record] : launches) EndedOn(id, *record);
 }
 
 void InFlightTable::FailSession(SessionId session, const absl::Status& cause) {

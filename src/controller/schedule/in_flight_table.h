@@ -51,7 +51,8 @@ class InFlightTable {
   void AddTransfer(LaunchId id, ArrayKey destination, std::vector<WorkerLinkPtr> links);
   void DropTransfer(ArrayKey destination) { transfers_.erase(destination); }
 
-  void Completed(const WorkerLinkPtr& link, LaunchId watermark);
+  // True if launches have ended by it, on all of their workers.
+  bool Completed(const WorkerLinkPtr& link, LaunchId watermark);
   bool Contains(LaunchId id) const { return launches_.count(id) > 0; }
   // Null if it isn't (or no longer) in flight.
   LaunchRecord* Find(LaunchId id);
@@ -73,14 +74,21 @@ class InFlightTable {
     LaunchId id;
     std::vector<WorkerLinkPtr> links;
   };
-  void EndedOn(LaunchId id);
+  // Launches on one worker, in the order sent. A record stays where it is until no queue names it.
+  struct Lane {
+    WorkerLinkPtr link;
+    std::deque<std::pair<LaunchId, LaunchRecord*>> open;
+  };
+  Lane* LaneOf(const WorkerLink& link);
+  // True if it was the last worker of the launch.
+  bool EndedOn(LaunchId id, LaunchRecord& record);
   bool IsOpenOn(const WorkerLink& link, LaunchId id) const;
   static void Cancel(LaunchId id, const std::vector<WorkerLinkPtr>& links, const WorkerLink* except,
                      const absl::Status& cause);
 
   const OnEnd on_end_;
   std::map<LaunchId, LaunchRecord> launches_;
-  absl::flat_hash_map<const WorkerLink*, std::deque<LaunchId>> by_worker_;  // in the order sent
+  std::vector<Lane> lanes_;  // by seat
   absl::flat_hash_map<ArrayKey, std::vector<Transfer>> transfers_;
 };
 

@@ -125,7 +125,7 @@ TEST(LaunchWindowTest, IsFullWhereOneDeviceOfTheGangIs) {
   }
   EXPECT_FALSE(window.HasRoom(*kBoth));
   EXPECT_TRUE(window.HasRoom(*DeviceList::Make({{1, 3}})));
-  window.Ended({0, 0}, 0);
+  window.EndedAt({0, 0}, 0);
   EXPECT_TRUE(window.HasRoom(*kBoth));
   EXPECT_EQ(window.ahead({0, 0}), 2);
 }
@@ -136,8 +136,8 @@ TEST(LaunchWindowTest, InTimeTwoAreAlwaysAllowed) {
   EXPECT_TRUE(window.HasRoom(*kFirst));
   window.Sent(*kFirst, 100'000'000);
   EXPECT_FALSE(window.HasRoom(*kFirst));
-  window.Ended({0, 0}, 100'000'000);
-  window.Ended({0, 0}, 100'000'000);
+  window.EndedAt({0, 0}, 100'000'000);
+  window.EndedAt({0, 0}, 100'000'000);
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(window.HasRoom(*kFirst));
     window.Sent(*kFirst, 1'000'000);

@@ -8,13 +8,14 @@
 //
 // Place:    controller/schedule; pure, knows neither clock nor commands.
 // Threads:  the home strand.
-// Invariants: W-1 each Sent is undone by one Ended for each of its devices, with the same expectation.
+// Invariants: W-1 each Sent is undone by one Ended, with the same expectation.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "controller/cluster/place.h"
-#include "controller/schedule/place_map.h"
+#include "controller/schedule/seat_tally.h"
 
 namespace switchtower {
 
@@ -28,39 +29,39 @@ class LaunchWindow {
   explicit LaunchWindow(Limits limits) : limits_(limits) {}
 
   bool HasRoom(const DeviceList& devices) const {
-    for (const Place& place : devices.places) {
-      const Lane* lane = lanes_.Find(place);
-      if (lane == nullptr) continue;
-      if (lane->ahead >= limits_.launches) return false;
-      if (limits_.time_ns > 0 && lane->ahead >= 2 && lane->expected_ns >= limits_.time_ns) return false;
-    }
-    return true;
+    return lanes_.AllOf(devices, nullptr, [this](const Lane& lane) {
+      if (lane.ahead >= limits_.launches) return false;
+      return limits_.time_ns == 0 || lane.ahead < 2 || lane.expected_ns < limits_.time_ns;
+    });
   }
-  void Sent(const DeviceList& devices, int64_t expected_ns) {
-    for (const Place& place : devices.places) Add(place, 1, expected_ns);
+  void Sent(const DeviceList& devices, int64_t expected_ns) { lanes_.Add(devices, {1, expected_ns}); }
+  // One device is done with it before the others.
+  void EndedAt(const Place& place, int64_t expected_ns) { lanes_.AddAt(place, {-1, -expected_ns}); }
+  // All are; those at `done_at` were already.
+  void Ended(const DeviceList& devices, int64_t expected_ns, const std::vector<Place>& done_at = {}) {
+    lanes_.Add(devices, {-1, -expected_ns});
+    for (const Place& place : done_at) lanes_.AddAt(place, {1, expected_ns});
   }
-  void Ended(const Place& place, int64_t expected_ns) { Add(place, -1, -expected_ns); }
 
   // Launches that were sent to the device and haven't ended.
-  int32_t ahead(const Place& place) const {
-    const Lane* lane = lanes_.Find(place);
-    return lane == nullptr ? 0 : lane->ahead;
-  }
+  int32_t ahead(const Place& place) const { return lanes_.At(place).ahead; }
   const Limits& limits() const { return limits_; }
 
  private:
   struct Lane {
     int32_t ahead = 0;
     int64_t expected_ns = 0;
+
+    Lane& operator+=(const Lane& other) {
+      ahead += other.ahead;
+      expected_ns += other.expected_ns;
+      return *this;
+    }
+    friend bool operator==(const Lane&, const Lane&) = default;
   };
-  void Add(const Place& place, int32_t launches, int64_t expected_ns) {
-    Lane& lane = lanes_[place];
-    lane.ahead += launches;
-    lane.expected_ns += expected_ns;
-  }
 
   const Limits limits_;
-  PlaceMap<Lane> lanes_;
+  SeatTally<Lane> lanes_;
 };
 
 }  // namespace switchtower

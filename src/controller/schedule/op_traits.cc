@@ -1,5 +1,6 @@
 #include "controller/schedule/op_traits.h"
 
+#include <algorithm>
 #include <variant>
 
 #include <fmt/format.h>
@@ -71,6 +72,26 @@ std::vector<AdmissionLedger::Need> MemoryNeeds::All() const {
   return all;
 }
 
+namespace {
+
+struct ShardNeed {
+  Place place;
+  int64_t bytes = 0;
+};
+
+// One need for all where the shards, of an array on `devices`, are of one size.
+std::vector<AdmissionLedger::Need> NeedsOfShards(const DeviceListPtr& devices, const std::vector<ShardNeed>& shards) {
+  const bool alike = shards.size() == devices->places.size() &&
+                     std::all_of(shards.begin(), shards.end(),
+                                 [&](const ShardNeed& shard) { return shard.bytes == shards.front().bytes; });
+  if (alike && !shards.empty()) return {{devices, shards.front().bytes}};
+  std::vector<AdmissionLedger::Need> needs;
+  for (const ShardNeed& shard : shards) needs.push_back({DeviceList::Make({shard.place}), shard.bytes});
+  return needs;
+}
+
+}  // namespace
+
 bool NeedsMemory(const Op& op) {
   return std::holds_alternative<LaunchOp>(op.body) || std::holds_alternative<PutOp>(op.body) ||
          std::holds_alternative<TransferOp>(op.body);
@@ -81,22 +102,21 @@ MemoryNeeds NeedsOf(const Op& op) {
   if (const auto* launch = std::get_if<LaunchOp>(&op.body)) {
     const PlacedProgram& program = *launch->program;
     for (size_t i = 0; i < launch->results.size(); ++i) {
-      auto& [array, bytes] = needs.arrays.emplace_back(launch->results[i], std::vector<AdmissionLedger::Need>());
-      for (const Place& place : program.devices->places) bytes.push_back({place, program.result_bytes[i]});
+      needs.arrays.push_back({launch->results[i], {{program.devices, program.result_bytes[i]}}});
     }
-    for (const Place& place : program.devices->places) {
-      needs.temporaries.push_back({place, program.program->info.memory.temporaries});
-    }
+    needs.temporaries.push_back({program.devices, program.program->info.memory.temporaries});
   } else if (const auto* put = std::get_if<PutOp>(&op.body)) {
-    auto& [array, bytes] = needs.arrays.emplace_back(put->array, std::vector<AdmissionLedger::Need>());
+    std::vector<ShardNeed> shards;
     for (const PutOp::Shard& shard : put->shards) {
-      for (const Place& place : shard.places) bytes.push_back({place, PackedBytes(shard.shape)});
+      for (const Place& place : shard.places) shards.push_back({place, PackedBytes(shard.shape)});
     }
+    needs.arrays.push_back({put->array, NeedsOfShards(put->devices, shards)});
   } else if (const auto* transfer = std::get_if<TransferOp>(&op.body)) {
-    auto& [array, bytes] = needs.arrays.emplace_back(transfer->to, std::vector<AdmissionLedger::Need>());
+    std::vector<ShardNeed> shards;
     for (const TransferOp::Destination& destination : transfer->destinations) {
-      bytes.push_back({destination.place, PackedBytes(destination.shard_shape)});
+      shards.push_back({destination.place, PackedBytes(destination.shard_shape)});
     }
+    needs.arrays.push_back({transfer->to, NeedsOfShards(transfer->destination_devices, shards)});
   }
   return needs;
 }

@@ -4,12 +4,13 @@
 // Threads:  the home strand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "controller/schedule/admission_ledger.h"
+#include "controller/schedule/seat_tally.h"
 
 namespace switchtower {
 
@@ -17,24 +18,23 @@ class QueuedMemory {
  public:
   void Add(uint64_t arrival, const std::vector<AdmissionLedger::Need>& needs) {
     arrivals_.insert(arrival);
-    for (const AdmissionLedger::Need& need : needs) bytes_[need.place] += need.bytes;
+    for (const AdmissionLedger::Need& need : needs) bytes_.Add(*need.devices, std::min(need.bytes, kBytesMax));
   }
   void Remove(uint64_t arrival, const std::vector<AdmissionLedger::Need>& needs) {
     if (arrivals_.erase(arrival) == 0) return;
-    for (const AdmissionLedger::Need& need : needs) bytes_[need.place] -= need.bytes;
-    if (arrivals_.empty()) bytes_.clear();
+    for (const AdmissionLedger::Need& need : needs) bytes_.Add(*need.devices, -std::min(need.bytes, kBytesMax));
   }
   // Of those that need memory; 0: none.
   uint64_t oldest() const { return arrivals_.empty() ? 0 : *arrivals_.begin(); }
   // Of all queued operations.
-  int64_t bytes(const Place& place) const {
-    auto it = bytes_.find(place);
-    return it == bytes_.end() ? 0 : it->second;
-  }
+  const SeatTally<int64_t>& bytes() const { return bytes_; }
 
  private:
+  // What a client may ask for has no bound; so much fits nowhere, and a million of them have a sum.
+  static constexpr int64_t kBytesMax = int64_t{1} << 43;
+
   std::set<uint64_t> arrivals_;
-  absl::flat_hash_map<Place, int64_t> bytes_;
+  SeatTally<int64_t> bytes_;
 };
 
 }  // namespace switchtower

@@ -6,6 +6,24 @@
 
 namespace switchtower {
 
+RequestId RequestTable::Ask(Purpose purpose, std::vector<WorkerLinkPtr> links, absl::Status held) {
+  const RequestId id{++last_id_};
+  Question& question = questions_[id];
+  question.purpose = std::move(purpose);
+  question.links = std::move(links);
+  question.answered.resize(question.links.size());
+  question.open = question.links.size();
+  question.since = std::chrono::steady_clock::now();
+  question.held = std::move(held);
+  return id;
+}
+
+void RequestTable::Send(RequestId id, WorkerCommand command) {
+  Question& question = questions_.at(id);
+  question.command = std::make_shared<const SharedCommand>(std::move(command));
+  for (const WorkerLinkPtr& link : question.links) link->Send(question.command);
+}
+
 void RequestTable::AwaitReady(SessionId session,
                               const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
                               Callback<absl::Status> done) {
@@ -16,110 +34,109 @@ void RequestTable::AwaitReady(SessionId session,
     wait->done(absl::OkStatus());
     return;
   }
-  const auto now = std::chrono::steady_clock::now();
   for (size_t group = 0; group < groups.size(); ++group) {
     const auto& [links, arrays] = groups[group];
-    for (const WorkerLinkPtr& link : links) {
-      const RequestId id{next_id_++};
-      Pending& pending = pending_[id];
-      pending.session = session;
-      pending.link = link;
-      pending.wait = wait;
-      pending.group = group;
-      pending.since = now;
-      pending.command =
-          std::make_shared<const SharedCommand>(WorkerCommand(switchtower::AwaitReady{id, session, arrays}));
-      link->Send(pending.command);
-    }
+    if (links.empty()) continue;
+    const RequestId id = Ask({session, wait, group, nullptr}, links, absl::OkStatus());
+    Send(id, switchtower::AwaitReady{id, session, arrays});
   }
 }
 
 void RequestTable::Read(SessionId session, const WorkerLinkPtr& link, const PhysicalDevice& device, ReadOp op) {
-  const RequestId id{next_id_++};
   ReadShard command;
-  command.request = id;
   command.array = ArrayKey{session, op.array};
   command.device = device;
   command.byte_strides = op.byte_strides;
-  Pending& pending = pending_[id];
-  pending.session = session;
-  pending.link = link;
-  pending.read = std::make_unique<ReadOp>(std::move(op));
-  pending.since = std::chrono::steady_clock::now();
-  pending.command = std::make_shared<const SharedCommand>(WorkerCommand(std::move(command)));
-  link->Send(pending.command);
+  const RequestId id = Ask({session, nullptr, 0, std::make_shared<ReadOp>(std::move(op))}, {link}, absl::OkStatus());
+  command.request = id;
+  Send(id, std::move(command));
 }
 
-void RequestTable::Finish(Pending pending, const absl::Status& status) {
-  if (pending.read != nullptr) {
-    pending.read->on_end(status);
+void RequestTable::Finish(const Purpose& purpose, const absl::Status& status) {
+  if (purpose.read != nullptr) {
+    purpose.read->on_end(status);
     return;
   }
-  Wait& wait = *pending.wait;
-  if (!status.ok() && pending.group < wait.first_group) {
-    wait.first_group = pending.group;
+  Wait& wait = *purpose.wait;
+  if (!status.ok() && purpose.group < wait.first_group) {
+    wait.first_group = purpose.group;
     wait.error = status;
   }
   if (--wait.remaining == 0) wait.done(wait.error);
 }
 
-void RequestTable::OnReady(const Ready& event) {
-  auto it = pending_.find(event.request);
-  if (it == pending_.end() || (it->second.wait == nullptr && it->second.held.ok())) return;
-  Pending pending = std::move(it->second);
-  pending_.erase(it);
-  if (pending.held.ok()) {
-    Answer(std::move(pending), event.status);
+std::optional<RequestTable::Answered> RequestTable::TakeAnswer(RequestId id, const WorkerLink& link) {
+  auto it = questions_.find(id);
+  if (it == questions_.end()) return std::nullopt;
+  Question& question = it->second;
+  const auto at = std::lower_bound(question.links.begin(), question.links.end(), link.seat,
+                                   [](const WorkerLinkPtr& one, int32_t seat) { return one->seat < seat; });
+  const auto index = static_cast<size_t>(at - question.links.begin());
+  if (at == question.links.end() || at->get() != &link || question.answered[index]) return std::nullopt;
+  question.answered[index] = true;
+  Answered answered{question.purpose, question.held};
+  if (--question.open == 0) questions_.erase(it);
+  return answered;
+}
+
+void RequestTable::OnReady(const WorkerLinkPtr& link, const Ready& event) {
+  if (auto it = questions_.find(event.request);
+      it != questions_.end() && it->second.purpose.read != nullptr && it->second.held.ok()) {
+    return;  // a read isn't answered so
+  }
+  const std::optional<Answered> answered = TakeAnswer(event.request, *link);
+  if (!answered.has_value()) return;
+  if (answered->held.ok()) {
+    Answer(link, *answered, event.status);
   } else {
-    const absl::Status held = pending.held;
-    Finish(std::move(pending), held);
+    Finish(answered->purpose, answered->held);
   }
 }
 
 // A worker's answer may overtake its report of the launch that failed. Reports come in the order of commands: an
 // empty question behind it is answered after the report.
-void RequestTable::Answer(Pending pending, const absl::Status& status) {
-  if (status.ok() || !pending.link->open || is_known_(pending.session, status)) {
-    Finish(std::move(pending), status);
+void RequestTable::Answer(const WorkerLinkPtr& link, const Answered& answered, const absl::Status& status) {
+  const SessionId session = answered.purpose.session;
+  if (status.ok() || !link->open || is_known_(session, status)) {
+    Finish(answered.purpose, status);
     return;
   }
-  pending.held = status;
-  const RequestId id{next_id_++};
-  const SessionId session = pending.session;
-  const WorkerLinkPtr link = pending.link;
-  pending_[id] = std::move(pending);
-  link->Send(WorkerCommand(switchtower::AwaitReady{id, session, {}}));
+  const RequestId id = Ask(answered.purpose, {link}, status);
+  Send(id, switchtower::AwaitReady{id, session, {}});
 }
 
-void RequestTable::OnReadData(ReadData event) {
-  auto it = pending_.find(event.request);
-  if (it == pending_.end() || it->second.read == nullptr || !it->second.held.ok()) return;
+void RequestTable::OnReadData(const WorkerLinkPtr& link, ReadData event) {
+  auto it = questions_.find(event.request);
+  if (it == questions_.end() || it->second.purpose.read == nullptr || !it->second.held.ok()) return;
   if (event.status.ok() && event.data != nullptr && !event.data->empty()) {
-    it->second.read->on_chunk(std::move(event.data));
+    it->second.purpose.read->on_chunk(std::move(event.data));
   }
   if (event.status.ok() && !event.last) return;
-  Pending pending = std::move(it->second);
-  pending_.erase(it);
-  Answer(std::move(pending), event.status);
+  if (std::optional<Answered> answered = TakeAnswer(event.request, *link)) Answer(link, *answered, event.status);
 }
 
 std::vector<WaitSnapshot> RequestTable::Describe(std::chrono::steady_clock::time_point now) const {
-  // Parts of one wait: the same arrays asked of several workers.
-  std::map<std::pair<const Wait*, size_t>, WaitSnapshot> waits;
-  std::vector<WaitSnapshot> snapshots;
-  for (const auto& [id, pending] : pending_) {
-    WaitSnapshot wait{pending.session, pending.read != nullptr, {}, {}, 0};
-    wait.age_us = std::chrono::duration_cast<std::chrono::microseconds>(now - pending.since).count();
-    if (pending.read != nullptr) {
-      wait.arrays = {pending.read->array};
-      wait.open_seats = {pending.link->seat};
-      snapshots.push_back(std::move(wait));
-      continue;
+  // An answer that is held is still one to the question that it was given to.
+  std::map<std::pair<const void*, size_t>, WaitSnapshot> waits;
+  for (const auto& [id, question] : questions_) {
+    const Purpose& purpose = question.purpose;
+    const bool is_read = purpose.read != nullptr;
+    const void* what = is_read ? static_cast<const void*>(purpose.read.get()) : purpose.wait.get();
+    WaitSnapshot& told = waits[{what, purpose.group}];
+    told.session = purpose.session;
+    told.read = is_read;
+    told.age_us =
+        std::max(told.age_us, std::chrono::duration_cast<std::chrono::microseconds>(now - question.since).count());
+    if (is_read) {
+      told.arrays = {purpose.read->array};
+    } else if (told.arrays.empty()) {
+      told.arrays = std::get<switchtower::AwaitReady>(question.command->command()).arrays;
     }
-    auto [it, added] = waits.try_emplace({pending.wait.get(), pending.group}, std::move(wait));
-    if (added) it->second.arrays = std::get<switchtower::AwaitReady>(pending.command->command()).arrays;
-    it->second.open_seats.push_back(pending.link->seat);
+    for (size_t i = 0; i < question.links.size(); ++i) {
+      if (!question.answered[i]) told.open_seats.push_back(question.links[i]->seat);
+    }
   }
+  std::vector<WaitSnapshot> snapshots;
   for (auto& [key, wait] : waits) snapshots.push_back(std::move(wait));
   for (WaitSnapshot& wait : snapshots) {
     if (wait.arrays.size() > kSnapshotArraysMax) wait.arrays.resize(kSnapshotArraysMax);
@@ -129,24 +146,27 @@ std::vector<WaitSnapshot> RequestTable::Describe(std::chrono::steady_clock::time
   return snapshots;
 }
 
-template <typename Match>
-void RequestTable::FailWhere(Match match, const absl::Status& cause) {
-  std::vector<std::pair<RequestId, Pending>> failed;
-  for (auto& [id, pending] : pending_) {
-    if (match(pending)) failed.emplace_back(id, std::move(pending));
-  }
-  // In the order they were asked.
-  std::sort(failed.begin(), failed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [id, pending] : failed) pending_.erase(id);
-  for (auto& [id, pending] : failed) Finish(std::move(pending), cause);
-}
-
 void RequestTable::WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause) {
-  FailWhere([&](const Pending& pending) { return pending.link == link; }, cause);
+  std::vector<RequestId> asked;
+  for (const auto& [id, question] : questions_) {
+    if (std::find(question.links.begin(), question.links.end(), link) != question.links.end()) asked.push_back(id);
+  }
+  std::sort(asked.begin(), asked.end());  // in the order they were asked
+  for (RequestId id : asked) {
+    if (const std::optional<Answered> answered = TakeAnswer(id, *link)) Finish(answered->purpose, cause);
+  }
 }
 
 void RequestTable::FailSession(SessionId session, const absl::Status& cause) {
-  FailWhere([&](const Pending& pending) { return pending.session == session; }, cause);
+  std::vector<std::pair<RequestId, Question>> failed;
+  for (auto& [id, question] : questions_) {
+    if (question.purpose.session == session) failed.emplace_back(id, std::move(question));
+  }
+  std::sort(failed.begin(), failed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [id, question] : failed) questions_.erase(id);
+  for (const auto& [id, question] : failed) {
+    for (size_t i = 0; i < question.open; ++i) Finish(question.purpose, cause);
+  }
 }
 
 }  // namespace switchtower

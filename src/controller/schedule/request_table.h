@@ -2,14 +2,16 @@
 //
 // Place:    controller/schedule.
 // Threads:  the home strand; callbacks run there.
-// Invariants: Q-1 each question is answered once: by its worker's event, or with DATA_LOSS when the worker is
-//           lost, or with its session's end.
+// Invariants: Q-1 each question is answered once by each worker that it went to: by its event, or with DATA_LOSS when
+//           the worker is lost, or with the session's end. Q-2 a question is one command, encoded once, whatever
+//           the number of workers.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,38 +34,52 @@ class RequestTable {
                   Callback<absl::Status> done);
   void Read(SessionId session, const WorkerLinkPtr& link, const PhysicalDevice& device, ReadOp op);
 
-  void OnReady(const Ready& event);
-  void OnReadData(ReadData event);
+  void OnReady(const WorkerLinkPtr& link, const Ready& event);
+  void OnReadData(const WorkerLinkPtr& link, ReadData event);
   void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
   void FailSession(SessionId session, const absl::Status& cause);
   std::vector<WaitSnapshot> Describe(std::chrono::steady_clock::time_point now) const;
-  size_t size() const { return pending_.size(); }
+  size_t size() const { return questions_.size(); }
 
  private:
-  struct Wait {  // shared by the parts of one AwaitReady
-    size_t remaining = 0;
+  struct Wait {            // shared by the groups of one AwaitReady
+    size_t remaining = 0;  // answers
     size_t first_group = SIZE_MAX;
     absl::Status error;
     Callback<absl::Status> done;
   };
-  struct Pending {
+  using WaitPtr = std::shared_ptr<Wait>;
+  // What an answer, whoever gives it, is for.
+  struct Purpose {
     SessionId session;
-    WorkerLinkPtr link;
-    std::shared_ptr<Wait> wait;  // readiness
+    WaitPtr wait;  // readiness
     size_t group = 0;
-    std::unique_ptr<ReadOp> read;                  // or a read
+    std::shared_ptr<ReadOp> read;  // or a read
+  };
+  struct Question {
+    Purpose purpose;
+    std::vector<WorkerLinkPtr> links;              // by seat
+    std::vector<bool> answered;                    // of them
+    size_t open = 0;                               // answers that are missing
     std::shared_ptr<const SharedCommand> command;  // names the arrays
     std::chrono::steady_clock::time_point since;
     absl::Status held;  // an answer that waits for the worker's story of it
   };
-  void Answer(Pending pending, const absl::Status& status);
-  void Finish(Pending pending, const absl::Status& status);
-  template <typename Match>
-  void FailWhere(Match match, const absl::Status& cause);
+  struct Answered {
+    Purpose purpose;
+    absl::Status held;
+  };
+  // `links` by seat.
+  RequestId Ask(Purpose purpose, std::vector<WorkerLinkPtr> links, absl::Status held);
+  void Send(RequestId id, WorkerCommand command);
+  // Takes the worker off the question; nothing if it owes no answer to it. The question goes with the last one.
+  std::optional<Answered> TakeAnswer(RequestId id, const WorkerLink& link);
+  void Answer(const WorkerLinkPtr& link, const Answered& answered, const absl::Status& status);
+  static void Finish(const Purpose& purpose, const absl::Status& status);
 
   const IsKnown is_known_;
-  absl::flat_hash_map<RequestId, Pending> pending_;
-  uint64_t next_id_ = 1;
+  absl::flat_hash_map<RequestId, Question> questions_;
+  uint64_t last_id_ = 0;
 };
 
 }  // namespace switchtower

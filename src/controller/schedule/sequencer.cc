@@ -114,12 +114,11 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     Sequencer& self;
     const WorkerLinkPtr& link;
     void operator()(const Watermark& event) {
-      self.in_flight_.Completed(link, event.completed);
-      self.AfterEnds();
+      if (self.in_flight_.Completed(link, event.completed)) self.AfterEnds();
     }
     void operator()(const LaunchFailed& event) { self.OnLaunchFailed(event); }
-    void operator()(const Ready& event) { self.requests_.OnReady(event); }
-    void operator()(ReadData& event) { self.requests_.OnReadData(std::move(event)); }
+    void operator()(const Ready& event) { self.requests_.OnReady(link, event); }
+    void operator()(ReadData& event) { self.requests_.OnReadData(link, std::move(event)); }
     void operator()(const ProgramLoadFailed& event) {
       LogWarn("{}: program {} can't be loaded: {}", link->name, event.program.hash, std::string(event.cause.message()));
     }
@@ -151,6 +150,7 @@ void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
 void Sequencer::OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& event) {
   Trace(*link, event);
   if (!policy_needs_.launch_times) return;
+  bool made_room = false;
   for (const LaunchTimes::Span& span : event.spans) {
     LaunchRecord* record = in_flight_.Find(span.launch);
     if (record == nullptr) continue;
@@ -166,9 +166,10 @@ void Sequencer::OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& even
       continue;
     }
     record->done_at.push_back(place);
-    window_.Ended(place, record->expected.duration_ns);
+    window_.EndedAt(place, record->expected.duration_ns);
+    made_room = true;
   }
-  Pump();
+  if (made_room) Pump();
 }
 
 void Sequencer::ReadMemory(std::vector<std::pair<DeviceId, Place>> devices, Callback<std::vector<DeviceMemory>> done) {
@@ -210,10 +211,7 @@ void Sequencer::OnHostCall(const WorkerLinkPtr& link, HostCall event) {
 
 void Sequencer::OnLaunchEnd(LaunchRecord record) {
   if (!record.program->calls) {
-    for (const Place& place : record.program->devices->places) {
-      const bool known = std::find(record.done_at.begin(), record.done_at.end(), place) != record.done_at.end();
-      if (!known) window_.Ended(place, record.expected.duration_ns);
-    }
+    window_.Ended(*record.program->devices, record.expected.duration_ns, record.done_at);
     if (policy_needs_.forecast) forecast_.Ended(*record.program->devices, record.expected, clock_());
   }
   if (record.on_status) record.on_status(WithUserContext(record.error, record.user_context));

@@ -57,7 +57,8 @@ Sequencer::Verdict Sequencer::JudgeMemory(const SessionState& session, const Op&
   if (queued != nullptr && session.queued_memory.oldest() != queued->arrival) {
     // It overtakes others: only where there is room for all that is queued.
     for (const AdmissionLedger::Need& need : needs) {
-      if (admission_.used(need.place) + session.queued_memory.bytes(need.place) > admission_.limit()) {
+      const auto has_room = [this](int64_t bytes) { return bytes <= admission_.limit(); };
+      if (!admission_.used().AllOf(*need.devices, &session.queued_memory.bytes(), has_room)) {
         return {Outcome::kWaitsForOlder, {}};
       }
     }
@@ -166,9 +167,7 @@ void Sequencer::SendLaunch(SessionState& session, Op op) {
     }
     return;
   }
-  if (counts) {
-    for (const Place& place : program->devices->places) window_.Ended(place, expected.duration_ns);
-  }
+  if (counts) window_.Ended(*program->devices, expected.duration_ns);
   if (counts && policy_needs_.forecast) forecast_.Ended(*program->devices, expected, clock_());
   session.flow->Ended();
 }

@@ -90,8 +90,10 @@ TEST_F(FailureTest, AWorkerThatComesBackIsUsedAnew) {
   EXPECT_EQ(gang.ranks[2], (PhysicalDevice{reborn, 0}));
   EXPECT_EQ(workers[0]->Await<DropGang>().gang, old_gang);
   EXPECT_EQ(workers[0]->All<LoadProgram>().size(), 1u);
-  // Peers were told of both changes.
+  // Peers were told of both changes; at first of both workers together, when a gang needed to know.
+  EXPECT_EQ(workers[0]->All<SetPeers>().front().peers.size(), 2u);
   EXPECT_EQ(workers[0]->All<SetPeers>().back().peers.size(), 2u);
+  EXPECT_EQ(workers[0]->All<SetPeers>().size(), 3u);
   // Deleting what was lost bothers only those who have it.
   ASSERT_TRUE(session->Destruct(std::vector<ArrayId>{{1}, {10}}).ok());
   Settle();

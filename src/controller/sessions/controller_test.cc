@@ -170,8 +170,14 @@ TEST_F(ControllerTest, AFailedRankEndsTheLaunchEverywhere) {
   EXPECT_EQ(workers[1]->All<CancelLaunch>().size(), 1u);
   // The worker's own words come back with the request that caused them.
   auto ready = WhenReady({10});
-  workers[0]->Emit(
-      switchtower::Ready{workers[0]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
+  // One question, the same to both; each answers it once.
+  EXPECT_EQ(workers[0]->Await<AwaitReady>().request, workers[1]->Await<AwaitReady>().request);
+  for (int times : {1, 2}) {
+    workers[0]->Emit(
+        switchtower::Ready{workers[0]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
+    Settle();
+    EXPECT_EQ(TakeSnapshot().homes[0].waits.size(), 1u) << times;
+  }
   workers[1]->Emit(
       switchtower::Ready{workers[1]->Await<AwaitReady>().request, absl::InvalidArgumentError("rank 1: nan")});
   status = ready.get();

@@ -33,7 +33,8 @@ class FakeResourceManager : public ResourceManagerApi {
   }
 
   // A worker takes its host's place, in the stead of the one that may be there. Returns its id.
-  WorkerId AddWorker(int slice, int host, const DeviceType& type) EXCLUDES(mutex_) {
+  WorkerId AddWorker(int slice, int host, const DeviceType& type, std::vector<std::string> command_addresses = {})
+      EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     WorkerInfo worker;
     worker.id = WorkerId{++last_worker_};
@@ -43,6 +44,7 @@ class FakeResourceManager : public ResourceManagerApi {
     worker.num_devices = slices_[slice].devices_per_host;
     worker.device_type = type;
     worker.host_id = "in-process";
+    worker.command_addresses = std::move(command_addresses);
     worker.data_addresses = {"in-process"};
     RemoveLocked(slice, host);
     slices_[slice].workers.push_back(worker);

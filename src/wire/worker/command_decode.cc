@@ -36,9 +36,21 @@ Decoded Decode(const pb::SetPeers& in) {
   return out;
 }
 
+// What a few bytes may make this side hold.
+constexpr int64_t kGangRanksMax = 1 << 20;
+
 Decoded Decode(const pb::DefineGang& in) {
   DefineGang out{GangId{in.gang()}, {}};
-  RETURN_IF_ERROR(DevicesFromProto(in.ranks(), &out.ranks));
+  for (const pb::DefineGang::Run& run : in.runs()) {
+    if (run.first_ordinal() < 0 || run.count() < 1 ||
+        run.count() > kGangRanksMax - static_cast<int64_t>(out.ranks.size()) ||
+        run.first_ordinal() > INT32_MAX - run.count()) {
+      return Bad("a gang with ranks that can't be");
+    }
+    for (int32_t i = 0; i < run.count(); ++i) {
+      out.ranks.push_back({WorkerId{run.worker()}, run.first_ordinal() + i});
+    }
+  }
   if (out.ranks.empty()) return Bad("a gang without ranks");
   return out;
 }

@@ -36,7 +36,15 @@ void Encode(const SetPeers& in, pb::WorkerCommand* command) {
 void Encode(const DefineGang& in, pb::WorkerCommand* command) {
   pb::DefineGang* out = command->mutable_define_gang();
   out->set_gang(in.gang.value);
-  Add(in.ranks, out->mutable_ranks());
+  pb::DefineGang::Run* run = nullptr;
+  for (const PhysicalDevice& rank : in.ranks) {
+    if (run == nullptr || run->worker() != rank.worker.value || run->first_ordinal() + run->count() != rank.ordinal) {
+      run = out->add_runs();
+      run->set_worker(rank.worker.value);
+      run->set_first_ordinal(rank.ordinal);
+    }
+    run->set_count(run->count() + 1);
+  }
 }
 
 void Encode(const DropGang& in, pb::WorkerCommand* command) { command->mutable_drop_gang()->set_gang(in.gang.value); }

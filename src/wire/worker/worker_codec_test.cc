@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/cord.h"
+#include "switchtower/worker.pb.h"
+#include "wire/worker/frame_body.h"
 #include "wire/worker/hello.h"
 
 namespace switchtower {
@@ -94,7 +96,7 @@ Launch SomeLaunch() {
 
 std::vector<WorkerCommand> OneOfEach() {
   return {SetPeers{{{kD0.worker, "host", {"tcp:1.2.3.4:5", "unix-abstract:x"}, "secret"}}},
-          DefineGang{{5}, {kD0, kD3}},
+          DefineGang{{5}, {kD0, kD3, {kD3.worker, 4}, {kD3.worker, 5}, {kD3.worker, 1}, kD0}},
           DropGang{{5}},
           LoadProgram{{"ab"}, "jit_f", Bytes(std::string("\0native\xff", 8)), 2, 1},
           UnloadProgram{{"ab"}},
@@ -314,6 +316,14 @@ TEST(WorkerCodec, RefusesWhatTheInsideReliesOn) {
   EXPECT_TRUE(refused(launch));
   EXPECT_TRUE(refused(DefineGang{{5}, {}}));
   EXPECT_TRUE(refused(DefineGang{{5}, {{WorkerId{1}, -1}}}));
+  // A few bytes don't make the other side hold gigabytes.
+  for (int32_t count : {0, -1, 1 << 29, INT32_MAX}) {
+    ::switchtower::worker::WorkerCommand gang;
+    auto* run = gang.mutable_define_gang()->add_runs();
+    run->set_worker(1);
+    run->set_count(count);
+    EXPECT_FALSE(DecodeCommand(worker_wire::FrameHead(gang)).ok()) << count;
+  }
   EXPECT_TRUE(refused(CancelLaunch{{1, 2}, absl::OkStatus()}));
   EXPECT_TRUE(refused(PutError{{{1}, {2}}, {kD0}, absl::OkStatus()}));
 
@@ -385,6 +395,19 @@ TEST(Hello, RoundTrip) {
   EXPECT_EQ(reply_back->status, reply.status);
   EXPECT_EQ(reply_back->device_type, reply.device_type);
   EXPECT_EQ(reply_back->num_devices, 4);
+}
+
+// Ranks travel as runs of devices, whatever their order.
+TEST(WorkerCodec, GangsKeepTheOrderOfTheirRanks) {
+  const WorkerId a{1}, b{2};
+  const std::vector<PhysicalDevice> ranks = {{a, 0}, {a, 1}, {a, 2}, {b, 3}, {b, 2}, {a, 3}, {b, 0}, {b, 1}};
+  EXPECT_EQ(RoundTrip(DefineGang{{5}, ranks}).ranks, ranks);
+  std::vector<PhysicalDevice> many;
+  for (uint64_t worker = 1; worker <= 100; ++worker) {
+    for (int32_t ordinal = 0; ordinal < 8; ++ordinal) many.push_back({WorkerId{worker}, ordinal});
+  }
+  EXPECT_EQ(RoundTrip(DefineGang{{6}, many}).ranks, many);
+  EXPECT_LT(Body(WorkerCommand(DefineGang{{6}, many})).size(), 100 * 16u);
 }
 
 }  // namespace
