@@ -3,10 +3,13 @@ as it is, with one warning.
 
   callbacks      jax lowers a callback for "cpu" to a custom call that names a Python function by its position. Here it
                  names it by a number of the registry, and the wheel's client, which can't pass functions on, gets none.
+  buffers        buffer_callback's functions are callbacks too (buffer_callbacks.py).
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
   copies         device_put to a sharding of another client's devices goes by the host.
+  dlpack         arrays of other libraries come and go by the host (dlpack.py).
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
+  hlo_modules    of a compiled program are read from its text, which the wheel's client can get.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
   async          makes collectives that jax starts and ends apart whole (async_collectives.py).
@@ -22,7 +25,7 @@ import weakref
 import jax
 import numpy as np
 
-from switchtower import async_collectives, lowered_costs, partitioning, unreduced
+from switchtower import async_collectives, buffer_callbacks, dlpack, lowered_costs, partitioning, unreduced
 from switchtower.agent import Agent
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
@@ -61,9 +64,11 @@ def install() -> None:
 
     array.xc = Overlay(array.xc, batched_copy_array_to_devices_with_sharding=_copy_arrays(array.xc))
     callback.ffi = Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
+    buffer_callbacks.install(_is_ours, callback.ffi.build_ffi_lowering_function)
     callback.xb = Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
     _send_call_sites()
+    dlpack.install(_is_ours, _local_client)
     lowered_costs.install(_local_client)
     unreduced.install()
     partitioning.install(_is_ours)
@@ -75,6 +80,7 @@ def install() -> None:
     xla_bridge.register_backend_factory = _register_once(xla_bridge.register_backend_factory)
     jax.extend.backend.register_backend_factory = xla_bridge.register_backend_factory
     xla_client.Device.memory_stats = _memory_stats(xla_client.Device.memory_stats)
+    xla_client.LoadedExecutable.hlo_modules = _hlo_modules(xla_client.LoadedExecutable.hlo_modules)
 
 
 def _is_ours(client) -> bool:
@@ -249,3 +255,18 @@ def _memory_stats(memory_stats):
 
     stats.__name__, stats.__doc__ = "memory_stats", memory_stats.__doc__
     return stats
+
+
+# ---- compiled programs
+
+
+def _hlo_modules(hlo_modules):
+    from jax._src import lib
+
+    parse = getattr(lib, "hlo", lib._jax).hlo_module_from_text  # jax 0.10.1 has no lib.hlo
+
+    def modules(self):
+        return [parse(self.get_hlo_text())] if _is_ours(self.client) else hlo_modules(self)
+
+    modules.__name__, modules.__doc__ = "hlo_modules", hlo_modules.__doc__
+    return modules
