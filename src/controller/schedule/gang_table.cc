@@ -1,8 +1,15 @@
 #include "controller/schedule/gang_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace switchtower {
+
+bool Includes(const std::vector<WorkerLinkPtr>& links, const WorkerLink& link) {
+  auto it = std::lower_bound(links.begin(), links.end(), link.seat,
+                             [](const WorkerLinkPtr& one, int32_t seat) { return one->seat < seat; });
+  return it != links.end() && it->get() == &link;
+}
 
 bool GangDirectory::Matches(const Entry& entry) const {
   for (size_t i = 0; i < entry.devices->seats.size(); ++i) {

@@ -24,6 +24,9 @@ struct Gang {
 };
 using GangPtr = std::shared_ptr<const Gang>;
 
+// `links` by seat. What a worker says counts only for what it was asked or told to do.
+bool Includes(const std::vector<WorkerLinkPtr>& links, const WorkerLink& link);
+
 class GangDirectory {
  public:
   explicit GangDirectory(ClusterView& view) : view_(view) {}

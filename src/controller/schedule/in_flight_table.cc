@@ -102,15 +102,18 @@ bool InFlightTable::Completed(const WorkerLinkPtr& link, LaunchId watermark) {
 }
 
 void InFlightTable::Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause) {
-  if (LaunchRecord* record = Find(id); record != nullptr) {
-    if (!record->error.ok()) return;
-    record->error = WithUserContext(cause, record->user_context);
-    Cancel(id, record->gang->links, except, record->error);
-    return;
-  }
+  LaunchRecord* record = Find(id);
+  if (record == nullptr || !record->error.ok()) return;
+  record->error = WithUserContext(cause, record->user_context);
+  Cancel(id, record->gang->links, except, record->error);
+}
+
+void InFlightTable::FailTransfer(LaunchId id, const WorkerLink& reporter, const absl::Status& cause) {
+  const auto is_reporter = [&](const WorkerLinkPtr& link) { return link.get() == &reporter; };
   for (const auto& [array, transfers] : transfers_) {
     for (const Transfer& transfer : transfers) {
-      if (transfer.id == id) Cancel(id, transfer.links, except, cause);
+      if (transfer.id != id || !std::any_of(transfer.links.begin(), transfer.links.end(), is_reporter)) continue;
+      Cancel(id, transfer.links, nullptr, cause);
     }
   }
 }

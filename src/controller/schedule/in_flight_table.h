@@ -59,6 +59,8 @@ class InFlightTable {
   const LaunchRecord* Find(LaunchId id) const;
   // Tells all workers of the launch but `except`. The first cause stays.
   void Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause);
+  // Tells all workers of the transfer, if `reporter` is one.
+  void FailTransfer(LaunchId id, const WorkerLink& reporter, const absl::Status& cause);
   void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
   void FailSession(SessionId session, const absl::Status& cause);
 

@@ -25,9 +25,9 @@ void MemoryQuestions::Ask(const ClusterView& view, std::vector<std::pair<DeviceI
   PartEnded(*question);
 }
 
-void MemoryQuestions::OnAnswer(const MemoryInUse& answer) {
+void MemoryQuestions::OnAnswer(const WorkerLink& link, const MemoryInUse& answer) {
   auto it = parts_.find(answer.request);
-  if (it == parts_.end()) return;
+  if (it == parts_.end() || it->second.link.get() != &link) return;
   const Part part = std::move(it->second);
   parts_.erase(it);
   for (const auto& [device, ordinal] : part.ordinals) {

@@ -22,7 +22,7 @@ class MemoryQuestions {
   // Devices without a worker are left out of the answer. `limit`: bytes of each device, 0: not limited.
   void Ask(const ClusterView& view, std::vector<std::pair<DeviceId, Place>> devices, int64_t limit,
            Callback<std::vector<DeviceMemory>> done);
-  void OnAnswer(const MemoryInUse& answer);
+  void OnAnswer(const WorkerLink& link, const MemoryInUse& answer);
   void WorkerLost(const WorkerLinkPtr& link);
 
  private:

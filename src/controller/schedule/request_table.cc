@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "controller/schedule/gang_table.h"
+
 namespace switchtower {
 
 RequestId RequestTable::Ask(Purpose purpose, std::vector<WorkerLinkPtr> links, absl::Status held) {
@@ -108,6 +110,7 @@ void RequestTable::Answer(const WorkerLinkPtr& link, const Answered& answered, c
 void RequestTable::OnReadData(const WorkerLinkPtr& link, ReadData event) {
   auto it = questions_.find(event.request);
   if (it == questions_.end() || it->second.purpose.read == nullptr || !it->second.held.ok()) return;
+  if (!Includes(it->second.links, *link)) return;
   if (event.status.ok() && event.data != nullptr && !event.data->empty()) {
     it->second.purpose.read->on_chunk(std::move(event.data));
   }

@@ -116,14 +116,14 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
     void operator()(const Watermark& event) {
       if (self.in_flight_.Completed(link, event.completed)) self.AfterEnds();
     }
-    void operator()(const LaunchFailed& event) { self.OnLaunchFailed(event); }
+    void operator()(const LaunchFailed& event) { self.OnLaunchFailed(*link, event); }
     void operator()(const Ready& event) { self.requests_.OnReady(link, event); }
     void operator()(ReadData& event) { self.requests_.OnReadData(link, std::move(event)); }
     void operator()(const ProgramLoadFailed& event) {
       LogWarn("{}: program {} can't be loaded: {}", link->name, event.program.hash, std::string(event.cause.message()));
     }
     void operator()(const WorkerStats& event) { link->stats = event; }
-    void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(event); }
+    void operator()(const MemoryInUse& event) { self.memory_.OnAnswer(*link, event); }
     void operator()(const LaunchTimes& event) { self.OnLaunchTimes(link, event); }
     void operator()(const TransferTimes& event) { self.Trace(*link, event); }
     void operator()(WorkerActivity& event) { self.activity_.OnAnswer(link, std::move(event)); }
@@ -132,13 +132,11 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
   std::visit(Visitor{*this, link}, event);
 }
 
-void Sequencer::OnLaunchFailed(const LaunchFailed& event) {
-  LaunchRecord* record = in_flight_.Find(event.launch);
-  if (record == nullptr) {
-    if (event.origin) in_flight_.Fail(event.launch, nullptr, event.cause);  // a transfer
-    return;
-  }
+void Sequencer::OnLaunchFailed(const WorkerLink& link, const LaunchFailed& event) {
   if (!event.origin) return;
+  LaunchRecord* record = in_flight_.Find(event.launch);
+  if (record == nullptr) return in_flight_.FailTransfer(event.launch, link, event.cause);
+  if (!Includes(record->gang->links, link)) return;
   if (auto it = sessions_.find(record->session); it != sessions_.end()) {
     it->second.contexts.Remember(event.cause, event.launch, record->user_context);
     in_flight_.Fail(event.launch, nullptr, it->second.contexts.Attach(event.cause));
@@ -153,7 +151,7 @@ void Sequencer::OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& even
   bool made_room = false;
   for (const LaunchTimes::Span& span : event.spans) {
     LaunchRecord* record = in_flight_.Find(span.launch);
-    if (record == nullptr) continue;
+    if (record == nullptr || !Includes(record->gang->links, *link)) continue;
     const int64_t took_ns = std::max<int64_t>(0, span.end_ns - span.begin_ns);
     device_time_.Measured(record->session, took_ns, record->expected.duration_ns);
     forecast_.Measured(record->program->program->id, took_ns);
@@ -195,7 +193,8 @@ void Sequencer::OnHostCall(const WorkerLinkPtr& link, HostCall event) {
     return call.answer(absl::CancelledError("the launch that calls its client has ended"));
   }
   if (session->second.calls == nullptr || event.rank < 0 ||
-      event.rank >= static_cast<int32_t>(record->program->device_ids.size())) {
+      event.rank >= static_cast<int32_t>(record->program->device_ids.size()) ||
+      record->program->devices->places[event.rank].seat != link->seat) {
     return call.answer(absl::FailedPreconditionError("nobody takes calls to this session's client"));
   }
   call.callback = event.callback;

@@ -107,7 +107,7 @@ class Sequencer : private ClusterView::Observer {
   void OnWorkerLost(const WorkerLinkPtr& link, const absl::Status& cause) override;
   void OnEvent(const WorkerLinkPtr& link, WorkerEvent event) override;
   void OnSeatDown() override { Pump(); }
-  void OnLaunchFailed(const LaunchFailed& event);
+  void OnLaunchFailed(const WorkerLink& link, const LaunchFailed& event);
   void OnLaunchTimes(const WorkerLinkPtr& link, const LaunchTimes& event);
   void OnHostCall(const WorkerLinkPtr& link, HostCall event);
   void OnLaunchEnd(LaunchRecord record);

@@ -185,6 +185,35 @@ TEST_F(ControllerTest, AFailedRankEndsTheLaunchEverywhere) {
   EXPECT_EQ(ContextOf(status), 42u);
 }
 
+TEST_F(ControllerTest, AWorkersWordCountsOnlyForWhatItWasAsked) {
+  connector.set_automatic(false);
+  compiler.Register("step", TestProgram("step", 2, 0, 1));
+  StartAll();
+  const uint64_t step = Compile("step", {0, 1});
+  std::promise<absl::Status> ended;
+  ExecuteRequest request;
+  request.executable = step;
+  request.results = {ArrayId{10}};
+  ASSERT_TRUE(session->Execute(request, [&](absl::Status status) { ended.set_value(std::move(status)); }).ok());
+  const LaunchId id = workers[0]->Await<Launch>().id;
+  workers[1]->Emit(LaunchFailed{id, session->description().id, absl::InternalError("not mine"), true});
+  workers[1]->Emit(Watermark{id});
+  Settle();
+  EXPECT_EQ(session->launches_in_flight(), 1u);
+  EXPECT_TRUE(workers[0]->All<CancelLaunch>().empty());
+  workers[0]->Emit(Watermark{id});
+  EXPECT_TRUE(ended.get_future().get().ok());
+
+  auto read = ReadLater(10);
+  const RequestId question = workers[0]->Await<ReadShard>().request;
+  const auto bytes = [](size_t count, char c) { return std::make_shared<const std::string>(count, c); };
+  workers[1]->Emit(ReadData{question, bytes(16, 'b'), true, absl::OkStatus()});
+  workers[0]->Emit(ReadData{question, bytes(16, 'a'), true, absl::OkStatus()});
+  const auto second = workers[0]->Await<ReadShard>(2).request;
+  workers[0]->Emit(ReadData{second, bytes(16, 'a'), true, absl::OkStatus()});
+  EXPECT_EQ(*read.get(), std::string(32, 'a'));
+}
+
 TEST_F(ControllerTest, HostBytesGoToEveryWorkerConcernedOnce) {
   StartAll();
   auto buffer = std::make_shared<FullBuffer>(std::vector<std::string>{std::string(20, 'a'), std::string(12, 'b')});
