@@ -3,6 +3,7 @@ as it is, with one warning.
 
   callbacks      jax lowers a callback for "cpu" to a custom call that names a Python function by its position. Here it
                  names it by a number of the registry, and the wheel's client, which can't pass functions on, gets none.
+  buffers        buffer_callback's functions are callbacks too (buffer_callbacks.py).
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
   copies         device_put to a sharding of another client's devices goes by the host.
   names          where only "proxy" is there, the name that its devices report leads to it.
@@ -22,7 +23,7 @@ import weakref
 import jax
 import numpy as np
 
-from switchtower import async_collectives, lowered_costs, partitioning, unreduced
+from switchtower import async_collectives, buffer_callbacks, lowered_costs, partitioning, unreduced
 from switchtower.agent import Agent
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
@@ -61,6 +62,7 @@ def install() -> None:
 
     array.xc = Overlay(array.xc, batched_copy_array_to_devices_with_sharding=_copy_arrays(array.xc))
     callback.ffi = Overlay(callback.ffi, build_ffi_lowering_function=_lowering_builder(callback.ffi))
+    buffer_callbacks.install(_is_ours, callback.ffi.build_ffi_lowering_function)
     callback.xb = Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
     _send_call_sites()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 RESULTS = {}
@@ -208,6 +209,82 @@ def debug_print_formats():
 def runs_jax_inside():
     f = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(jnp.cumsum(v)), x, x))
     return f(jnp.arange(5)).tolist()
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+@case
+def buffers_of_many_types():
+    def reverse(ctx, out, x):
+        flags = [ctx.stage.name, x.writeable, out.writeable, x.ndim, list(out.shape), out.dtype == x.dtype]
+        seen.append(flags)
+        np.asarray(out)[...] = np.asarray(x)[::-1]
+
+    seen, out = [], {}
+    for dtype in ("bool", "int8", "uint32", "bfloat16", "float16", "float32", "complex64", "float8_e4m3fn"):
+        x = jnp.array([[0, 1], [2, 3]], dtype=getattr(jnp, dtype, bool))
+        out[dtype] = [str(v) for v in np.asarray(jax.jit(buffer_callback(reverse, like(x)))(x)).ravel()]
+    return [out, seen]
+
+
+@case
+def buffers_by_dlpack():
+    def add(ctx, out, x):
+        np.asarray(out)[...] = np.from_dlpack(x) + np.asarray(x)
+
+    x = jnp.arange(3.0)
+    return buffer_callback(add, like(x))(x).tolist()
+
+
+@case
+def buffers_under_vmap():
+    def add(ctx, out, x, y):
+        np.asarray(out)[...] = np.asarray(x) + np.asarray(y)
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    return [
+        jax.jit(jax.vmap(buffer_callback(add, like(x[0]), vmap_method=method)))(x, x * 10).tolist()
+        for method in ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+    ]
+
+
+@case
+def buffers_in_place():
+    def double(ctx, outs, x, y):
+        with_x, own = (np.asarray(out) for out in outs)
+        same.append([with_x.ctypes.data == np.asarray(x).ctypes.data, own.ctypes.data == np.asarray(y).ctypes.data])
+        with_x *= 2
+        own[...] = np.asarray(y) + 1
+
+    same, x = [], jnp.arange(4.0)
+    f = jax.jit(buffer_callback(double, (like(x), like(x)), input_output_aliases={0: 0}))
+    return [[v.tolist() for v in f(x, x + 5)], x.tolist(), same]
+
+
+@case
+def buffers_in_shard_map():
+    def scale(ctx, out, x, *, by):
+        np.asarray(out)[...] = np.asarray(x) * np.asarray(by)
+
+    @jax.jit
+    @functools.partial(jax.shard_map, mesh=LINE, in_specs=(P("x"), P()), out_specs=P("x"), check_vma=False)
+    def f(x, by):
+        return buffer_callback(scale, like(x))(x, by=by)
+
+    return f(jax.device_put(np.arange(16.0), NamedSharding(LINE, P("x"))), np.float32(3)).tolist()
+
+
+@case
+def buffers_with_effects():
+    log = Log()
+
+    def note(ctx, out):
+        log(1)
+
+    jax.block_until_ready(jax.jit(buffer_callback(note, jax.ShapeDtypeStruct((), jnp.float32), has_side_effect=True))())
+    return log.in_order()
 
 
 print(json.dumps(RESULTS))

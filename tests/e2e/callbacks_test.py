@@ -53,6 +53,20 @@ print("after", float(jax.jit(lambda x: x * 2)(jnp.float32(4))))
             self.assertNotIn("INTERNAL", error)
         self.assertIn("after 8.0", out)
 
+    def test_a_buffer_callback_that_returns_a_value_or_wants_a_gpu_fails_its_launch(self):
+        with Up((1, 1, 2)) as up:
+            out = self.run_ok(up, """
+from jax.experimental.buffer_callback import buffer_callback
+x = jnp.arange(3.)
+for function in (lambda ctx, out, v: 3, lambda ctx, out, v: ctx.stream):
+  try:
+    buffer_callback(function, jax.ShapeDtypeStruct(x.shape, x.dtype))(x).block_until_ready()
+  except jax.errors.JaxRuntimeError as e:
+    print("ERROR", str(e).replace("\\n", " "))
+""")
+        self.assertRegex(out, r"ERROR .*must not return any values")
+        self.assertRegex(out, r"ERROR .*GPU context is not available: the function runs in the client's process")
+
     def test_a_callback_that_never_returns_holds_up_nobody_else(self):
         with Up((1, 2, 2)) as up:
             stuck = up.popen(PRELUDE + """
