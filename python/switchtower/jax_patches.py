@@ -6,6 +6,7 @@ as it is, with one warning.
   buffers        buffer_callback's functions are callbacks too (buffer_callbacks.py).
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
   copies         device_put to a sharding of another client's devices goes by the host.
+  dlpack         arrays of other libraries come and go by the host (dlpack.py).
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
@@ -23,7 +24,7 @@ import weakref
 import jax
 import numpy as np
 
-from switchtower import async_collectives, buffer_callbacks, lowered_costs, partitioning, unreduced
+from switchtower import async_collectives, buffer_callbacks, dlpack, lowered_costs, partitioning, unreduced
 from switchtower.agent import Agent
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
@@ -66,6 +67,7 @@ def install() -> None:
     callback.xb = Overlay(callback.xb, local_devices=_local_devices)
     debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
     _send_call_sites()
+    dlpack.install(_is_ours, _local_client)
     lowered_costs.install(_local_client)
     unreduced.install()
     partitioning.install(_is_ours)
