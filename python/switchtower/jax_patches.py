@@ -9,6 +9,7 @@ as it is, with one warning.
   dlpack         arrays of other libraries come and go by the host (dlpack.py).
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
+  hlo_modules    of a compiled program are read from its text, which the wheel's client can get.
   lowered costs  are counted by a local CPU client's cost model (lowered_costs.py).
   unreduced      gives the server's newer XLA the constraints that it wants (unreduced.py).
   async          makes collectives that jax starts and ends apart whole (async_collectives.py).
@@ -79,6 +80,7 @@ def install() -> None:
     xla_bridge.register_backend_factory = _register_once(xla_bridge.register_backend_factory)
     jax.extend.backend.register_backend_factory = xla_bridge.register_backend_factory
     xla_client.Device.memory_stats = _memory_stats(xla_client.Device.memory_stats)
+    xla_client.LoadedExecutable.hlo_modules = _hlo_modules(xla_client.LoadedExecutable.hlo_modules)
 
 
 def _is_ours(client) -> bool:
@@ -253,3 +255,18 @@ def _memory_stats(memory_stats):
 
     stats.__name__, stats.__doc__ = "memory_stats", memory_stats.__doc__
     return stats
+
+
+# ---- compiled programs
+
+
+def _hlo_modules(hlo_modules):
+    from jax._src import lib
+
+    parse = getattr(lib, "hlo", lib._jax).hlo_module_from_text  # jax 0.10.1 has no lib.hlo
+
+    def modules(self):
+        return [parse(self.get_hlo_text())] if _is_ours(self.client) else hlo_modules(self)
+
+    modules.__name__, modules.__doc__ = "hlo_modules", hlo_modules.__doc__
+    return modules

@@ -10,16 +10,19 @@ from cluster import plain_cpu, run_on_cluster
 SCRIPT = """
 import json, jax, jax.numpy as jnp
 lowered = jax.jit(lambda x: jnp.sin(x @ x.T) @ x).lower(jnp.ones((64, 64)))
-costs, memory = lowered.cost_analysis(), lowered.compile().memory_analysis()
+compiled = lowered.compile()
+costs, memory = lowered.cost_analysis(), compiled.memory_analysis()
+module, = compiled.runtime_executable().hlo_modules()
 print(json.dumps({
     "lowered": [costs["flops"], costs["transcendentals"], costs["bytes accessed"]],
     "memory": [memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes, memory.temp_size_in_bytes],
+    "module": [module.name, "sine" in module.to_string(), len(module.as_serialized_hlo_module_proto()) > 100],
 }))
 """
 
 
 class Analysis(unittest.TestCase):
-    def test_lowered_costs_and_compiled_memory_are_those_of_plain_cpu(self):
+    def test_lowered_costs_compiled_memory_and_module_are_those_of_plain_cpu(self):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder) / "analysis.py"
             script.write_text(SCRIPT)
@@ -27,6 +30,7 @@ class Analysis(unittest.TestCase):
                                 for output in (plain_cpu([script]), run_on_cluster((1, 2, 1), [script])))
         self.assertEqual(expected, actual)
         self.assertGreater(expected["lowered"][0], 0)
+        self.assertTrue(all(expected["module"]))
 
 
 if __name__ == "__main__":
