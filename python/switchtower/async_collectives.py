@@ -2,7 +2,8 @@
 
 The wheel can't serialise stablehlo.async_start for any server: what it may send is older than these operations. Between start
 and end a program has only what doesn't depend on the collective, so a whole collective in the place of the start computes the
-same; what overlaps is the server's to decide.
+same; what overlaps is the server's to decide, so that orders for a start (jax.experimental.control_deps) go with it. Orders
+between ends and other values stay: a whole collective has the place of its end among them, so they can't form a circle.
 """
 
 import functools
@@ -10,7 +11,10 @@ import functools
 from jax._src import compiler
 from jax._src.lib.mlir import ir
 
+from switchtower import shardings
+
 _START, _DONE = "stablehlo.async_start", "stablehlo.async_done"
+_ORDER = "control_dep"
 
 
 def install(is_ours) -> None:
@@ -55,11 +59,16 @@ def _make_whole(start: ir.Operation) -> None:
     results = list(end.operands)
     for operation in body:
         operation.move_before(start)
-    for use in list(start.results[0].uses):
-        done = use.owner.operation
-        if done.name != _DONE:
-            raise NotImplementedError(f"a collective that was started is used by {done.name} before it ends")
-        for old, new in zip(done.results, results):
-            old.replace_all_uses_with(new)
-        done.erase()
+    while uses := list(start.results[0].uses):
+        user = uses[0].owner.operation
+        if user.name == _DONE:
+            for old, new in zip(user.results, results):
+                old.replace_all_uses_with(new)
+        elif not _is_order(user):
+            raise NotImplementedError(f"a collective that was started is used by {user.name} before it ends")
+        user.erase()
     start.erase()
+
+
+def _is_order(operation: ir.Operation) -> bool:
+    return operation.name == "stablehlo.custom_call" and shardings.target_of(operation) == _ORDER

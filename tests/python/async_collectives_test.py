@@ -47,6 +47,32 @@ class AsyncCollectives(unittest.TestCase):
                 self.assertEqual(str(module), before)
                 self.assertIs(async_collectives.with_whole_collectives(whole), whole)
 
+    def test_orders_for_starts_go_and_others_stay(self):
+        try:
+            from jax.experimental.control_deps import control_dep, schedule
+        except ImportError:
+            self.skipTest("this jax has no control dependencies")
+
+        mesh = Mesh(np.array(jax.devices()), ("i",), axis_types=(jax.sharding.AxisType.Explicit,))
+
+        def begun(handle):
+            return getattr(handle, "x", handle)  # jax 0.10.2 wraps what it traces
+
+        def shard(x):
+            first, second = (parallel.psum_start(each, "i") for each in (x, x * 2))
+            ends = first.done(), second.done()
+            schedule([begun(first), begun(second), ends[0]])
+            control_dep(begun(first), begun(first))
+            control_dep(jnp.sin(ends[0]), ends[1])
+            return ends[0] + ends[1]
+
+        x = jax.device_put(np.arange(8.0), NamedSharding(mesh, P("i")))
+        module = jax.jit(jax.shard_map(shard, mesh=mesh, in_specs=P("i"), out_specs=P(), check_vma=False)).lower(x).compiler_ir()
+        whole = async_collectives.with_whole_collectives(module)
+        self.assertEqual([str(each).count("@control_dep(") for each in (module, whole)], [4, 1])
+        self.assertNotIn("async", str(whole))
+        self.assertTrue(whole.operation.verify())
+
 
 if __name__ == "__main__":
     unittest.main()
