@@ -143,7 +143,7 @@ class Proxies(unittest.TestCase):
         self.assertEqual(client.returncode, 0, output[-4000:])
         return output
 
-    def fails(self, client, timeout=120):
+    def fails(self, client, timeout=300):
         output, _ = client.communicate(timeout=timeout)
         self.assertNotEqual(client.returncode, 0)
         # The proxy is gone or its workers are, whichever the client hears of first.
