@@ -19,6 +19,8 @@
 namespace switchtower {
 namespace {
 
+constexpr int kStreamWindowBytes = 64 << 10;
+
 // protobuf complains on stderr about each malformed string, which a client could use to flood the log.
 void LogFromProtobuf(google::protobuf::LogLevel level, const char* file, int line, const std::string& message) {
   LogDebug("protobuf: {}", message);
@@ -110,6 +112,11 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   builder.SetMaxSendMessageSize(-1);
   // Proxies that relay sessions here look every few seconds whether this one still answers.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  // The client's thread waits in a write once the stream has so many bytes that aren't read yet: the only thing that
+  // slows one that runs ahead. Left to grow with the connection's speed the window holds tens of thousands of requests,
+  // for each upload of which the client keeps a thread, until it has no more and aborts.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.RegisterService(&impl->service);
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   impl->server = builder.BuildAndStart();

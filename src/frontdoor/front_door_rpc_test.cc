@@ -179,6 +179,28 @@ TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
   writer.join();
 }
 
+// The client keeps a thread for each of its uploads.
+TEST(FrontDoorTest, UploadsToWaitForStopTheReading) {
+  Door door;
+  Client client(door);
+  client.Init();
+  constexpr int kArrays = 3000;
+  std::atomic<int> posted = 0;
+  std::thread writer([&] {
+    for (int i = 1; i <= kArrays; ++i) {
+      client.Post(TestClient::MakeArray(i, kVector, TestClient::Replicated({0})));
+      ++posted;
+    }
+  });
+  while (posted < 300) std::this_thread::yield();
+  // A request is a hundred bytes and more, and gRPC takes some from the client that the door hasn't read.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(posted, 2000);
+  for (int i = 1; i <= kArrays; ++i) EXPECT_TRUE(client.Store(i, kBytes).ok());
+  for (int i = 1; i <= kArrays; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
+  writer.join();
+}
+
 TEST(FrontDoorTest, ALargeProgramIsOneMessage) {
   Door door;
   Client client(door);

@@ -97,12 +97,19 @@ void HostBufferStore::Upload::WhenRoom(absl::AnyInvocable<void()> ready) {
 }
 
 absl::Status HostBufferStore::Upload::Finish(absl::Status status) {
+  absl::AnyInvocable<void()> fewer_awaited;
   {
     MutexLock lock(store_.mutex_);
+    const bool awaited = entry_->taken && !entry_->finished && store_.closed_.ok();
     entry_->finished = true;
     store_.flowing_.erase(entry_->handle);
+    if (awaited && --store_.awaited_ < store_.awaited_bound_) {
+      fewer_awaited = std::exchange(store_.fewer_awaited_, nullptr);
+    }
   }
-  return entry_->chunks->Finish(std::move(status));
+  absl::Status answer = entry_->chunks->Finish(std::move(status));
+  if (fewer_awaited) fewer_awaited();
+  return answer;
 }
 
 absl::StatusOr<std::shared_ptr<HostBuffer>> HostBufferStore::Take(uint64_t handle, int64_t expected_bytes) {
@@ -123,6 +130,7 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> HostBufferStore::Take(uint64_t handl
     slot->taken = true;
     entry = slot;
     AddWaiting(*entry, -entry->waiting_bytes);
+    if (!entry->finished) ++awaited_;
     if (entry->begun) {
       uploads_.erase(handle);
       if (!entry->finished) flowing_[handle] = entry;
@@ -133,6 +141,23 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> HostBufferStore::Take(uint64_t handl
   entry->chunks->Expect(expected_bytes);
   for (auto& waiter : waiters) waiter();
   return std::shared_ptr<HostBuffer>(entry->chunks);
+}
+
+size_t HostBufferStore::awaited() const {
+  MutexLock lock(mutex_);
+  return awaited_;
+}
+
+void HostBufferStore::WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> then) {
+  {
+    MutexLock lock(mutex_);
+    if (awaited_ >= bound && closed_.ok()) {
+      awaited_bound_ = bound;
+      fewer_awaited_ = std::move(then);
+      return;
+    }
+  }
+  then();
 }
 
 void HostBufferStore::Discard(uint64_t handle) {
@@ -193,7 +218,9 @@ void HostBufferStore::Close(absl::Status reason) {
     downloads_.clear();
     waiting_bytes_ = 0;
     download_bytes_ = 0;
+    awaited_ = 0;
     waiters = TakeWaiters();
+    if (fewer_awaited_) waiters.push_back(std::exchange(fewer_awaited_, nullptr));
   }
   for (const auto& entry : entries) entry->chunks->Finish(reason).IgnoreError();
   for (auto& waiter : waiters) waiter();

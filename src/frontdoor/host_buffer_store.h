@@ -54,6 +54,10 @@ class HostBufferStore {
   // ---- uploads, the session's side
   // `expected_bytes` is what the array needs; -1 if any size will do.
   absl::StatusOr<std::shared_ptr<HostBuffer>> Take(uint64_t handle, int64_t expected_bytes) EXCLUDES(mutex_);
+  // Uploads that were taken and aren't here in full.
+  size_t awaited() const EXCLUDES(mutex_);
+  // Runs `then` once there are fewer than that, or at Close; one at a time.
+  void WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> then) EXCLUDES(mutex_);
   // For a request that failed: the buffer, there or to come, goes nowhere.
   void Discard(uint64_t handle) EXCLUDES(mutex_);
 
@@ -88,6 +92,9 @@ class HostBufferStore {
   absl::flat_hash_map<uint64_t, std::vector<HostBuffer::Chunk>> downloads_ GUARDED_BY(mutex_);
   int64_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
   int64_t download_bytes_ GUARDED_BY(mutex_) = 0;
+  size_t awaited_ GUARDED_BY(mutex_) = 0;
+  size_t awaited_bound_ GUARDED_BY(mutex_) = 0;  // of fewer_awaited_
+  absl::AnyInvocable<void()> fewer_awaited_ GUARDED_BY(mutex_);
   std::vector<absl::AnyInvocable<void()>> room_waiters_ GUARDED_BY(mutex_);
 };
 

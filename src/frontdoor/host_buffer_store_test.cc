@@ -56,6 +56,35 @@ TEST(HostBufferStoreTest, RequestFirstAndChunksFlow) {
   EXPECT_TRUE(consumer.end->ok());
 }
 
+TEST(HostBufferStoreTest, CountsWhatWasTakenAndIsntHere) {
+  HostBufferStore store(100);
+  auto early = store.BeginUpload(1, 0);
+  EXPECT_TRUE((*early)->Finish(absl::OkStatus()).ok());
+  ASSERT_TRUE(store.Take(1, 0).ok());
+  EXPECT_EQ(store.awaited(), 0u);
+  ASSERT_TRUE(store.Take(2, 3).ok());
+  ASSERT_TRUE(store.Take(3, 3).ok());
+  auto flowing = store.BeginUpload(2, 3);
+  (*flowing)->Append(Chunk("abc"));
+  EXPECT_EQ(store.awaited(), 2u);
+  int fewer = 0;
+  store.WhenFewerAwaited(3, [&] { ++fewer; });
+  EXPECT_EQ(fewer, 1);
+  store.WhenFewerAwaited(1, [&] { ++fewer; });
+  EXPECT_TRUE((*flowing)->Finish(absl::OkStatus()).ok());
+  EXPECT_EQ(store.awaited(), 1u);
+  EXPECT_EQ(fewer, 1);
+  auto last = store.BeginUpload(3, 3);
+  EXPECT_FALSE((*last)->Finish(absl::CancelledError("gone")).ok());
+  EXPECT_EQ(store.awaited(), 0u);
+  EXPECT_EQ(fewer, 2);
+  ASSERT_TRUE(store.Take(4, 3).ok());
+  store.WhenFewerAwaited(1, [&] { ++fewer; });
+  store.Close(absl::CancelledError("the end"));
+  EXPECT_EQ(fewer, 3);
+  EXPECT_EQ(store.awaited(), 0u);
+}
+
 TEST(HostBufferStoreTest, EmptyBufferIsNoMessageAtAll) {
   HostBufferStore store(100);
   auto upload = store.BeginUpload(5, 0);

@@ -21,14 +21,20 @@ bool ReadGate::OnHandled(size_t bytes) {
   return StartIfWaiting();
 }
 
-bool ReadGate::Stop() {
-  if (stopped_) return false;
-  stopped_ = true;
+bool ReadGate::Place(Hold hold) {
+  const auto bit = static_cast<uint8_t>(hold);
+  if ((holds_ & bit) != 0) return false;
+  holds_ |= bit;
   return true;
 }
 
-bool ReadGate::OnResume() {
-  stopped_ = false;
+bool ReadGate::OnRelease(Hold hold) {
+  holds_ &= ~static_cast<uint8_t>(hold);
+  return StartIfWaiting();
+}
+
+bool ReadGate::OnReleaseAll() {
+  holds_ = 0;
   return StartIfWaiting();
 }
 

@@ -22,17 +22,32 @@ TEST(ReadGateTest, BoundsBytes) {
   EXPECT_TRUE(gate.OnHandled(9));
 }
 
-TEST(ReadGateTest, StopsUntilResumed) {
+TEST(ReadGateTest, HoldsUntilReleased) {
+  using enum ReadGate::Hold;
   ReadGate gate({.requests = 10, .bytes = 1000});
   EXPECT_TRUE(gate.OnRead(1));
-  EXPECT_TRUE(gate.Stop());
-  EXPECT_FALSE(gate.Stop());
+  EXPECT_TRUE(gate.Place(kLaunches));
+  EXPECT_FALSE(gate.Place(kLaunches));
   EXPECT_FALSE(gate.OnRead(1));
   EXPECT_FALSE(gate.OnHandled(1));
   EXPECT_FALSE(gate.OnHandled(1));
-  EXPECT_TRUE(gate.OnResume());
-  EXPECT_FALSE(gate.OnResume());
-  EXPECT_TRUE(gate.Stop());
+  EXPECT_TRUE(gate.OnRelease(kLaunches));
+  EXPECT_FALSE(gate.OnRelease(kLaunches));
+  EXPECT_TRUE(gate.Place(kLaunches));
+}
+
+TEST(ReadGateTest, EachHoldIsReleasedByItself) {
+  using enum ReadGate::Hold;
+  ReadGate gate({.requests = 10, .bytes = 1000});
+  EXPECT_TRUE(gate.Place(kLaunches));
+  EXPECT_TRUE(gate.Place(kUploads));
+  EXPECT_FALSE(gate.OnRead(1));
+  EXPECT_FALSE(gate.OnRelease(kLaunches));
+  EXPECT_TRUE(gate.OnRelease(kUploads));
+  EXPECT_TRUE(gate.Place(kLaunches));
+  EXPECT_TRUE(gate.Place(kUploads));
+  EXPECT_FALSE(gate.OnRead(1));
+  EXPECT_TRUE(gate.OnReleaseAll());
 }
 
 }  // namespace

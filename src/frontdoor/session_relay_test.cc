@@ -83,6 +83,7 @@ TEST_F(SessionRelayTest, AnswersKeepTheirNumbersAndOrder) {
   constexpr uint64_t kArrays = 1000;  // with the others more requests than may be on the way at once
   std::thread writer([&] {
     for (uint64_t i = 1; i <= kArrays; ++i) {
+      EXPECT_TRUE(client.Store(i, kBytes).ok());
       client.Post(TestClient::MakeArray(i, kVector, TestClient::Replicated({0})));
       client.Post(bad);
     }

@@ -18,6 +18,8 @@ namespace switchtower {
 namespace {
 
 constexpr std::chrono::milliseconds kAskAgainAfter(500);
+// The client keeps a thread for each upload under way, so it mustn't get far ahead of them.
+constexpr size_t kAwaitedUploadsMax = 256;
 
 // Empty if there is none.
 std::string Metadata(const grpc::CallbackServerContext& context, const char* key) {
@@ -269,20 +271,30 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
   } else {
     client_->Handle(request, weak_from_this());
   }
-  const size_t bound = door_.launches_in_flight_max;
-  bool stop = false;
+  HoldReading();
+  Handled(bytes);
+}
+
+void SessionStream::HoldReading() {
+  Session& session = client_->session();
+  HostBufferStore& buffers = *client_->state().buffers;
+  bool launches = false, uploads = false;
   {
     MutexLock lock(mutex_);
-    stop = client_->session().launches_in_flight() >= bound && gate_.Stop();
-    if (gate_.OnHandled(bytes)) StartReadLocked();
+    launches = session.launches_in_flight() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
+    uploads = buffers.awaited() >= kAwaitedUploadsMax && gate_.Place(ReadGate::Hold::kUploads);
   }
-  if (!stop) return;
-  client_->session().WhenBelow(bound, [weak = weak_from_this()] {
+  if (launches) session.WhenBelow(door_.launches_in_flight_max, Release(ReadGate::Hold::kLaunches));
+  if (uploads) buffers.WhenFewerAwaited(kAwaitedUploadsMax, Release(ReadGate::Hold::kUploads));
+}
+
+absl::AnyInvocable<void()> SessionStream::Release(ReadGate::Hold hold) {
+  return [weak = weak_from_this(), hold] {
     if (auto self = weak.lock()) {
       MutexLock lock(self->mutex_);
-      if (self->gate_.OnResume()) self->StartReadLocked();
+      if (self->gate_.OnRelease(hold)) self->StartReadLocked();
     }
-  });
+  };
 }
 
 void SessionStream::HandleTraced(IfrtRequest& request) {
@@ -396,7 +408,7 @@ void SessionStream::EndSession(const absl::Status& why) {
   CloseSession(why);
   refusal_ = why;
   MutexLock lock(mutex_);
-  if (gate_.OnResume()) StartReadLocked();
+  if (gate_.OnReleaseAll()) StartReadLocked();
 }
 
 void SessionStream::CloseSession(const absl::Status& reason) {

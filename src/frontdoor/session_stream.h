@@ -17,6 +17,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
+#include "absl/functional/any_invocable.h"
 #include "base/mutex.h"
 #include "base/strand.h"
 #include "controller/api/trace.h"
@@ -89,6 +90,9 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // Its client hears of it with the answer to what it asks next.
   void EndSession(const absl::Status& why);
   void CloseSession(const absl::Status& reason);
+  // Holds the reading while there is enough to wait for. After each request, on the strand.
+  void HoldReading() EXCLUDES(mutex_);
+  absl::AnyInvocable<void()> Release(ReadGate::Hold hold);
 
   void Handled(size_t bytes) EXCLUDES(mutex_);
   std::shared_ptr<SessionRelay> relay() EXCLUDES(mutex_);

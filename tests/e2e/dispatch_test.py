@@ -15,6 +15,7 @@ def connect(**words):
     def client():
         options = ifrt_proxy.ClientConnectionOptions()
         options.initialization_data = {name: str(word).encode() for name, word in words.items()}
+        options.connection_timeout_in_seconds = 10  # a refused client tries again for so long
         return ifrt_proxy.get_client(os.environ["JAX_BACKEND_TARGET"], options)
     backend.register_backend_factory("proxy", client, priority=1)
 """
