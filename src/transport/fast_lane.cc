@@ -45,16 +45,17 @@ void FastLane::Add(std::shared_ptr<Source> source) {
 }
 
 void FastLane::Remove(const std::shared_ptr<Source>& source) {
-  MutexLock lock(mutex_);
+  mutex_.Lock();
   Drain(*source);
   sources_.erase(std::remove(sources_.begin(), sources_.end(), source), sources_.end());
+  Release();
 }
 
 void FastLane::OnReady(uint32_t) {
   uint64_t count;
   while (::read(bell_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
   }
-  if (!mutex_.TryLock()) return;  // whoever reads the rings leaves them to the loop when it ends, and looks after that
+  if (!TryClaim()) return;  // whoever reads the rings leaves them to the loop when it ends, and looks after that
   DrainAll();
   Release();
 }
@@ -90,22 +91,28 @@ void FastLane::LeaveToLoop() {
   }
 }
 
+// Either this gets the mutex or its holder sees `missed_` after having let it go.
+bool FastLane::TryClaim() {
+  missed_.store(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return mutex_.TryLock();
+}
+
 void FastLane::Release() {
-  while (true) {
-    const int wanted = wanted_.load();
-    if (wanted > 0) {
+  do {
+    missed_.store(false);
+    if (wanted_.load() > 0) {
       LeaveToLoop();
     } else {
       WantAll(false);
     }
     mutex_.Unlock();
-    // A Want that came in between found the mutex taken and relies on this.
-    if (wanted > 0 || wanted_.load() <= 0 || !mutex_.TryLock()) return;
-  }
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } while (missed_.load() && mutex_.TryLock());
 }
 
 void FastLane::Want() {
-  if (wanted_.fetch_add(1) == 0 && mutex_.TryLock()) Release();
+  if (wanted_.fetch_add(1) == 0 && TryClaim()) Release();
 }
 
 bool FastLane::Wait(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {

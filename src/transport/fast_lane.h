@@ -63,6 +63,8 @@ class FastLane : private EventLoop::FdHandler {
   void Drain(Source& source) REQUIRES(mutex_);
   void WantAll(bool wanted) REQUIRES(mutex_);
   bool AllEmpty() REQUIRES(mutex_);
+  // For a turn of reading on behalf of the loop; false if another thread has one, which does it as well then.
+  bool TryClaim() TRY_ACQUIRE(true, mutex_);
   // Ends a turn of reading: hands the rings over to the loop, if messages are wanted.
   void Release() RELEASE(mutex_);
   void LeaveToLoop() REQUIRES(mutex_);
@@ -72,6 +74,7 @@ class FastLane : private EventLoop::FdHandler {
 
   Mutex mutex_;  // of whoever reads the rings
   std::vector<std::shared_ptr<Source>> sources_ GUARDED_BY(mutex_);
+  std::atomic<bool> missed_{false};   // the bell or a Want found the mutex taken
   std::atomic<bool> waiting_{false};  // a thread in Wait reads the rings
   std::atomic<int> wanted_{0};
 };

@@ -1,5 +1,7 @@
 #include "transport/fast_lane.h"
 
+#include <sched.h>
+
 #include <future>
 #include <map>
 #include <thread>
@@ -140,6 +142,42 @@ TEST_F(FastLaneTest, NothingIsLeftLyingWhenWaitersChange) {
   AwaitDelivered(kPeers * kMessages);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(delivered(), kPeers * kMessages);
+}
+
+void UseFirstCoreOnly() {
+  cpu_set_t cores, one;
+  CPU_ZERO(&one);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(cores), &cores), 0);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &cores)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+// A thread that leaves the rings to the loop is interrupted at any point by a message and by the loop, which has the
+// one core before it; no later message helps.
+TEST_F(FastLaneTest, TheBellIsHeardWhileAWaitEnds) {
+  constexpr int kRounds = 3000;
+  auto writer = NewPeer(1);
+  lane_->Want();
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(before), &before), 0);
+  UseFirstCoreOnly();
+  loop_->RunAndWait(UseFirstCoreOnly);
+  for (int n = 1; n <= kRounds && !HasFatalFailure(); ++n) {
+    std::atomic<bool> over{false};
+    std::thread waiter([&] {
+      const sched_param none{};
+      ::sched_setscheduler(0, SCHED_IDLE, &none);
+      while (!over) lane_->Wait([] { return true; }, seconds(1));
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(100 + n % 97));
+    over = true;
+    SendAll(*writer, n, n - 1);
+    AwaitDelivered(n);
+    waiter.join();
+  }
+  ::sched_setaffinity(0, sizeof(before), &before);
 }
 
 TEST_F(FastLaneTest, AFullRingRefuses) {
