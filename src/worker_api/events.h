@@ -18,6 +18,7 @@ namespace switchtower {
 // devices, well or not. Sent at least whenever the worker runs out of launches.
 struct Watermark {
   LaunchId completed;
+  uint64_t ahead = 0;  // launches that are left here; for the worker's port, which doesn't send it
 };
 
 // A launch (or a transfer, by its id) failed on this worker: a rank couldn't start it, or its program ended

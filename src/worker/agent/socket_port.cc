@@ -7,12 +7,6 @@
 #include "wire/worker/worker_codec.h"
 
 namespace switchtower {
-namespace {
-
-// Nobody waits for a watermark as one waits for an answer: it makes room for launches that are far ahead.
-constexpr std::chrono::milliseconds kWatermarkPause{1};
-
-}  // namespace
 
 void SocketPort::Start(Handlers handlers) {
   // Under the lock, so that frames which come now stay behind those that came before. The handlers only post.
@@ -62,7 +56,7 @@ absl::Status SocketPort::Write(const WorkerEvent& event, FramedConnection::SendO
 
 void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
   if (const auto* watermark = std::get_if<Watermark>(&event)) {
-    SendWatermark(watermark->completed);
+    SendWatermark(*watermark);
     if (on_sent != nullptr) std::move(on_sent)();
     return;
   }
@@ -74,27 +68,24 @@ void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
   if (!Write(event, std::move(options)).ok() && *sent != nullptr) std::move (*sent)();
 }
 
-void SocketPort::SendWatermark(LaunchId completed) {
+void SocketPort::SendWatermark(const Watermark& watermark) {
   MutexLock lock(mutex_);
-  watermark_ = completed;
-  if (watermark_waits_) return;
-  watermark_waits_ = true;
-  const auto left = watermark_sent_ + kWatermarkPause - std::chrono::steady_clock::now();
-  poster_.Post([self = shared_from_this(), left] {
-    if (left <= std::chrono::nanoseconds(0)) return self->FlushWatermark();
-    self->loop_.RunAfter(left, [self] { self->FlushWatermark(); });
+  const auto now = std::chrono::steady_clock::now();
+  const auto due = pace_.OnEnded(watermark, now);
+  if (!due.has_value()) return;
+  poster_.Post([self = shared_from_this(), due = *due, wait = *due - now] {
+    if (wait <= std::chrono::nanoseconds(0)) return self->FlushWatermark(due);
+    self->loop_.RunAfter(wait, [self, due] { self->FlushWatermark(due); });
   });
 }
 
-void SocketPort::FlushWatermark() {
-  LaunchId completed;
+void SocketPort::FlushWatermark(WatermarkPace::Time due) {
+  std::optional<Watermark> watermark;
   {
     MutexLock lock(mutex_);
-    completed = watermark_;
-    watermark_waits_ = false;
-    watermark_sent_ = std::chrono::steady_clock::now();
+    watermark = pace_.Take(due, std::chrono::steady_clock::now());
   }
-  Write(Watermark{completed}, {}).IgnoreError();
+  if (watermark.has_value()) Write(*watermark, {}).IgnoreError();
 }
 
 }  // namespace switchtower

@@ -6,7 +6,6 @@
 // Errors:   a command that can't be decoded, or a controller that doesn't read its events, ends the connection.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/net/event_loop.h"
 #include "base/net/framed_connection.h"
+#include "worker/agent/watermark_pace.h"
 #include "worker_api/port.h"
 
 namespace switchtower {
@@ -34,18 +34,15 @@ class SocketPort : public ControllerPort, public std::enable_shared_from_this<So
   void OnClosed(absl::Status why) EXCLUDES(mutex_);
 
  private:
-  void SendWatermark(LaunchId completed) EXCLUDES(mutex_);
-  void FlushWatermark() EXCLUDES(mutex_);
+  void SendWatermark(const Watermark& watermark) EXCLUDES(mutex_);
+  void FlushWatermark(WatermarkPace::Time due) EXCLUDES(mutex_);
   absl::Status Write(const WorkerEvent& event, FramedConnection::SendOptions options);
 
   const EventLoop::Poster poster_;
   EventLoop& loop_;  // on its own thread only
   const std::shared_ptr<FramedConnection> connection_;
   Mutex mutex_;
-  // A watermark says all that the ones before it said, so they are told at most once in a while.
-  LaunchId watermark_ GUARDED_BY(mutex_);
-  bool watermark_waits_ GUARDED_BY(mutex_) = false;
-  std::chrono::steady_clock::time_point watermark_sent_ GUARDED_BY(mutex_);
+  WatermarkPace pace_ GUARDED_BY(mutex_);
   // Null before Start. Used outside of the lock by the loop's thread, once `early_` is empty.
   std::shared_ptr<Handlers> handlers_ GUARDED_BY(mutex_);
   std::deque<WorkerCommand> early_ GUARDED_BY(mutex_);

@@ -236,7 +236,7 @@ void LaunchTable::Advance() {
   }
   // Ahead of the watermark, and also where that is held up by another device.
   if (!times_.spans.empty()) emit_(std::exchange(times_, {}));
-  if (completed != LaunchId{}) emit_(Watermark{completed});
+  if (completed != LaunchId{}) emit_(Watermark{completed, order_.size()});
 }
 
 void LaunchTable::Describe(WorkerActivity* activity) const {
