@@ -15,6 +15,7 @@ as it is, with one warning.
   async          makes collectives that jax starts and ends apart whole (async_collectives.py).
   call sites     launches carry the line of the script that asked for them, which `switchtower why` tells.
   partitioning   answers what XLA would ask its client while it partitions a program (partitioning.py).
+  passes         of the user's own that jax gives to XLA can't run in the server: a warning says so.
 """
 
 import logging
@@ -73,6 +74,7 @@ def install() -> None:
     unreduced.install()
     partitioning.install(_is_ours)
     async_collectives.install(_is_ours)
+    _warn_of_passes()
     compiler.backend_compile_and_load = _compile_without_functions(compiler.backend_compile_and_load)
     if not xla_bridge._backends:
         xla_bridge._backends = _BackendTable()
@@ -258,6 +260,26 @@ def _memory_stats(memory_stats):
 
 
 # ---- compiled programs
+
+
+def _warn_of_passes() -> None:
+    try:
+        from jax._src import xla_transform
+    except ImportError:  # this jax has none
+        return
+    xla = xla_transform._xla
+
+    def register_xla_transform_c_api(client, name, *args):
+        if not _is_ours(client):
+            return xla.register_xla_transform_c_api(client, name, *args)
+        _log.warning(
+            "the compiler pass %r runs for programs that this process compiles: those for the cluster's devices are compiled "
+            "by its server, without the pass",
+            name,
+        )
+
+    if xla is not None:
+        xla_transform._xla = Overlay(xla, register_xla_transform_c_api=register_xla_transform_c_api)
 
 
 def _hlo_modules(hlo_modules):

@@ -21,6 +21,17 @@ print(json.dumps({
 """
 
 
+PASSES = """
+import logging, jax
+from jax.extend import xla
+warnings = []
+logging.getLogger("switchtower").addFilter(lambda record: warnings.append(record.getMessage()))
+xla.register_hlo_module_transformation(lambda module: None, name="mine")
+assert float(jax.jit(lambda x: x + 1)(1.0)) == 2
+print(warnings)
+"""
+
+
 class Analysis(unittest.TestCase):
     def test_lowered_costs_compiled_memory_and_module_are_those_of_plain_cpu(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -31,6 +42,12 @@ class Analysis(unittest.TestCase):
         self.assertEqual(expected, actual)
         self.assertGreater(expected["lowered"][0], 0)
         self.assertTrue(all(expected["module"]))
+
+    def test_a_compiler_pass_of_the_client_is_told_not_to_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "passes.py"
+            script.write_text(PASSES)
+            self.assertIn("'mine' runs for programs that this process compiles", run_on_cluster((1, 1, 1), [script]))
 
 
 if __name__ == "__main__":
