@@ -79,6 +79,7 @@ struct ExchangeLaunch {
   size_t held_bytes = 0;  // cost of messages whose members haven't come
   absl::flat_hash_map<ExchangeKey, ExchangePtr> exchanges;
   std::vector<MemberCall> held_back;  // by a fault point
+  bool idle() const { return exchanges.empty() && held_back.empty(); }
 };
 
 struct Exchange : std::enable_shared_from_this<Exchange> {

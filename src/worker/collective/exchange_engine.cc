@@ -71,7 +71,7 @@ void ExchangeEngine::LaunchEnded(LaunchId id) {
     MutexLock lock(mutex_);
     const auto it = launches_.find(id);
     if (it == launches_.end()) return;
-    Fail(*it->second, absl::CancelledError(fmt::format("launch {} has ended", id)), failed);
+    if (!it->second->idle()) Fail(*it->second, absl::CancelledError(fmt::format("launch {} has ended", id)), failed);
     Forget(*it->second);
     launches_.erase(it);
   }
