@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAskAgainAfter(500);
 // The client keeps a thread for each upload under way, so it mustn't get far ahead of them.
-constexpr size_t kAwaitedUploadsMax = 256;
+constexpr size_t kAwaitedUploadsMax = 64;
 
 // Empty if there is none.
 std::string Metadata(const grpc::CallbackServerContext& context, const char* key) {
