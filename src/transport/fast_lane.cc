@@ -45,9 +45,10 @@ void FastLane::Add(std::shared_ptr<Source> source) {
 }
 
 void FastLane::Remove(const std::shared_ptr<Source>& source) {
-  MutexLock lock(mutex_);
+  mutex_.Lock();
   Drain(*source);
   sources_.erase(std::remove(sources_.begin(), sources_.end(), source), sources_.end());
+  Release();
 }
 
 void FastLane::OnReady(uint32_t) {
