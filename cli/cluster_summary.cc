@@ -4,21 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "inspect/text.h"
+
 namespace switchtower {
-namespace {
-
-std::string Bytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-}  // namespace
 
 std::string FormatSummary(const ControllerSnapshot& snapshot) {
   std::string text;
@@ -33,8 +21,8 @@ std::string FormatSummary(const ControllerSnapshot& snapshot) {
       if (worker.state != WorkerSnapshot::State::kUp) continue;
       const WorkerStats& stats = worker.stats;
       text += fmt::format("{:<20} {:>10} {:>12} {:>11} {:>11} {:>11} {:>11} {:>11}\n", worker.name, stats.launches,
-                          stats.collectives, Bytes(stats.bytes_in_memory), Bytes(stats.bytes_shared_memory),
-                          Bytes(stats.bytes_tcp), Bytes(stats.bytes_put), Bytes(stats.bytes_read));
+                          stats.collectives, BytesText(stats.bytes_in_memory), BytesText(stats.bytes_shared_memory),
+                          BytesText(stats.bytes_tcp), BytesText(stats.bytes_put), BytesText(stats.bytes_read));
     }
   }
   return text;

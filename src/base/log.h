@@ -2,8 +2,8 @@
 //
 //   LogInfo("lease {} revoked, host {} silent for {} ms", lease, host, ms);
 //
-// Threads: all functions from any thread. InitLog once, at the start of main; without it messages of
-// level warn and above go to stderr.
+// Threads:  all functions from any thread. InitLog once, at the start of main; without it messages of level warn and
+//           above go to stderr.
 #pragma once
 
 #include <string>

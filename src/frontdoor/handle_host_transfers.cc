@@ -2,6 +2,8 @@
 // come before its buffer.
 #include <fmt/format.h>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "frontdoor/handlers.h"
 #include "frontdoor/request_parts.h"
@@ -34,12 +36,23 @@ absl::StatusOr<int64_t> RegionBytes(const Shape& shape, const Strides& strides) 
   return StridedBytes(shape, *strides);
 }
 
-// Takes the buffer of `handle` for the shards at `positions`, all of `shape`.
-absl::StatusOr<HostShard> TakeShard(SessionState& state, uint64_t handle, const Shape& shape, Strides strides,
-                                    std::vector<int32_t> positions) {
+struct NewArray {
+  ArraySpec spec;
+  std::vector<HostShard> shards;
+  // The client's buffer of each shard, and the bytes that it must have.
+  struct Wanted {
+    uint64_t handle = 0;
+    int64_t bytes = 0;
+  };
+  std::vector<Wanted> buffers;
+};
+
+// The buffer of `handle` fills the shards at `positions`, all of `shape`. It isn't taken yet.
+absl::Status AddShard(uint64_t handle, const Shape& shape, Strides strides, std::vector<int32_t> positions,
+                      NewArray& array) {
   ASSIGN_OR_RETURN(const int64_t bytes, RegionBytes(shape, strides));
-  HostShard shard;
-  ASSIGN_OR_RETURN(shard.buffer, state.buffers->Take(handle, bytes));
+  array.buffers.push_back({handle, bytes});
+  HostShard& shard = array.shards.emplace_back();
   shard.shard_positions = std::move(positions);
   if (strides.has_value() && shape.rank() > 0) {
     // NumPy leaves anything in the stride of a dimension that takes no step.
@@ -48,7 +61,26 @@ absl::StatusOr<HostShard> TakeShard(SessionState& state, uint64_t handle, const 
     }
     shard.byte_strides = std::move(strides);
   }
-  return shard;
+  return absl::OkStatus();
+}
+
+// Takes the buffers of a request that is right in all else. If one of them can't be had none goes anywhere.
+absl::Status TakeBuffers(HostBufferStore& store, absl::Span<NewArray> arrays) {
+  absl::Status status;
+  for (NewArray& array : arrays) {
+    for (size_t i = 0; i < array.shards.size(); ++i) {
+      auto buffer = store.Take(array.buffers[i].handle, array.buffers[i].bytes);
+      status.Update(buffer.status());
+      if (buffer.ok()) array.shards[i].buffer = *std::move(buffer);
+    }
+  }
+  if (status.ok()) return status;
+  for (NewArray& array : arrays) {
+    for (HostShard& shard : array.shards) {
+      if (shard.buffer != nullptr) HostBufferStore::LetGo(*shard.buffer);
+    }
+  }
+  return status;
 }
 
 // The shards that a single buffer with the whole array fills.
@@ -64,11 +96,6 @@ absl::StatusOr<std::vector<int32_t>> WholePositions(const Sharding& sharding) {
   return positions;
 }
 
-struct NewArray {
-  ArraySpec spec;
-  std::vector<HostShard> shards;
-};
-
 absl::StatusOr<NewArray> ParseWhole(SessionState& state, const MakeArrayFromHostBufferRequest& request) {
   NewArray array;
   ASSIGN_OR_RETURN(array.spec.shape, FromProto(request.dtype(), request.shape()));
@@ -78,8 +105,8 @@ absl::StatusOr<NewArray> ParseWhole(SessionState& state, const MakeArrayFromHost
     ASSIGN_OR_RETURN(array.spec.layout, FromProto(request.layout(), array.spec.shape.rank()));
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> positions, WholePositions(array.spec.sharding));
-  ASSIGN_OR_RETURN(array.shards.emplace_back(), TakeShard(state, request.host_buffer_handle(), array.spec.shape,
-                                                          ParseStrides(request), std::move(positions)));
+  RETURN_IF_ERROR(
+      AddShard(request.host_buffer_handle(), array.spec.shape, ParseStrides(request), std::move(positions), array));
   return array;
 }
 
@@ -118,8 +145,7 @@ absl::StatusOr<NewArray> ParseShards(SessionState& state, const ShardsSpec& prot
     ASSIGN_OR_RETURN(const Shape shape, FromProto(buffer.dtype(), buffer.shape()));
     ASSIGN_OR_RETURN(std::vector<int32_t> positions,
                      ParsePositions(proto.addressable_shard_indices(i), array.spec, shape, &filled));
-    ASSIGN_OR_RETURN(array.shards.emplace_back(),
-                     TakeShard(state, buffer.host_buffer_handle(), shape, ParseStrides(buffer), std::move(positions)));
+    RETURN_IF_ERROR(AddShard(buffer.host_buffer_handle(), shape, ParseStrides(buffer), std::move(positions), array));
   }
   for (size_t i = 0; i < filled.size(); ++i) {
     if (!filled[i]) return absl::InvalidArgumentError(fmt::format("shard {} has no host buffer", i));
@@ -154,6 +180,9 @@ absl::Status HandleMakeArrayFromHostBuffer(SessionState& state, const RequestCon
     state.buffers->Discard(request.host_buffer_handle());
     return BindErrors(state, context, handles, array.status());
   }
+  if (absl::Status status = TakeBuffers(*state.buffers, {&*array, 1}); !status.ok()) {
+    return BindErrors(state, context, handles, status);
+  }
   response->set_array_handle((*ids)[0].value);
   return state.session.MakeArray((*ids)[0], array->spec, std::move(array->shards), context.user_context);
 }
@@ -165,12 +194,15 @@ absl::Status HandleMakeArraysFromHostBufferShards(SessionState& state, const Req
   absl::StatusOr<std::vector<NewArray>> arrays =
       ids.ok() ? ParseAllShards(state, request) : absl::StatusOr<std::vector<NewArray>>(ids.status());
   if (!arrays.ok()) {
+    absl::flat_hash_set<uint64_t> unused;  // each once, however often the request names it
     for (const ShardsSpec& spec : request.specs()) {
-      for (const auto& buffer : spec.host_buffers()) state.buffers->Discard(buffer.host_buffer_handle());
+      for (const auto& buffer : spec.host_buffers()) unused.insert(buffer.host_buffer_handle());
     }
+    for (uint64_t handle : unused) state.buffers->Discard(handle);
     return BindErrors(state, context, request.array_handles(), arrays.status());
   }
-  absl::Status status;
+  absl::Status status = TakeBuffers(*state.buffers, absl::MakeSpan(*arrays));
+  if (!status.ok()) return BindErrors(state, context, request.array_handles(), status);
   for (size_t i = 0; i < arrays->size(); ++i) {
     NewArray& array = (*arrays)[i];
     status.Update(state.session.MakeArray((*ids)[i], array.spec, std::move(array.shards), context.user_context));

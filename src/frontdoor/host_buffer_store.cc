@@ -85,8 +85,9 @@ void HostBufferStore::Upload::WhenRoom(absl::AnyInvocable<void()> ready) {
       };
       auto wait = std::make_shared<Wait>();
       wait->ready = std::move(ready);
+      // Whichever is left behind keeps nothing alive: `ready` may hold this upload, and with it the entry.
       auto once = [wait] {
-        if (!wait->over.exchange(true)) wait->ready();
+        if (!wait->over.exchange(true)) std::exchange(wait->ready, nullptr)();
       };
       entry_->on_taken = once;
       store_.room_waiters_.push_back(once);
@@ -162,7 +163,11 @@ void HostBufferStore::WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> 
 
 void HostBufferStore::Discard(uint64_t handle) {
   auto buffer = Take(handle, -1);
-  if (buffer.ok()) (*buffer)->Consume([](HostBuffer::Chunk) {}, [](absl::Status) {});
+  if (buffer.ok()) LetGo(**buffer);
+}
+
+void HostBufferStore::LetGo(HostBuffer& buffer) {
+  buffer.Consume([](HostBuffer::Chunk) {}, [](absl::Status) {});
 }
 
 absl::Status HostBufferStore::Put(uint64_t handle, std::vector<HostBuffer::Chunk> chunks) {

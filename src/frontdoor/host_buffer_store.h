@@ -58,8 +58,10 @@ class HostBufferStore {
   size_t awaited() const EXCLUDES(mutex_);
   // Runs `then` once there are fewer than that, or at Close; one at a time.
   void WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> then) EXCLUDES(mutex_);
-  // For a request that failed: the buffer, there or to come, goes nowhere.
+  // For a request that failed: the buffer, there or to come, goes nowhere. Not of one that was taken.
   void Discard(uint64_t handle) EXCLUDES(mutex_);
+  // The same for a buffer that was taken.
+  static void LetGo(HostBuffer& buffer);
 
   // ---- downloads
   absl::Status Put(uint64_t handle, std::vector<HostBuffer::Chunk> chunks) EXCLUDES(mutex_);

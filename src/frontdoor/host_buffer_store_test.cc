@@ -156,6 +156,22 @@ TEST(HostBufferStoreTest, UploadsWaitForRoomUnlessTaken) {
   (*second)->Finish(absl::CancelledError("")).IgnoreError();
 }
 
+// A wait may hold its own upload (FileUpload does): once it is over, nothing of it may stay with the buffer.
+TEST(HostBufferStoreTest, AWaitThatIsOverHoldsNothing) {
+  HostBufferStore store(4);
+  auto waiting = store.BeginUpload(1, 8);
+  auto other = store.BeginUpload(2, 4);
+  (*waiting)->Append(Chunk("aa"));
+  (*other)->Append(Chunk("bbbb"));
+  auto held = std::make_shared<int>(0);
+  (*waiting)->WhenRoom([held] { ++*held; });
+  ASSERT_TRUE(store.Take(2, 4).ok());
+  EXPECT_EQ(*held, 1);
+  EXPECT_EQ(held.use_count(), 1);
+  (*waiting)->Finish(absl::CancelledError("")).IgnoreError();
+  (*other)->Finish(absl::OkStatus()).IgnoreError();
+}
+
 TEST(HostBufferStoreTest, CloseEndsEveryWait) {
   HostBufferStore store(4);
   Consumer early, late;

@@ -73,6 +73,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
  private:
   explicit SessionStream(DoorContext& door);
+  // The beginning (session_stream_open.cc).
   void Open(grpc::CallbackServerContext* context);
   // Asks the controller, which answers to Opened.
   void AskForSession();

@@ -158,6 +158,35 @@ TEST(TransferTest, ShardsThatDoNotFitAreRefusedAndBound) {
   });
 }
 
+// The client doesn't send again what it has sent: a buffer that is here, of a request that failed, isn't waited for.
+TEST(TransferTest, AFailedRequestWaitsForNoBuffer) {
+  for (const bool twice : {false, true}) {
+    auto client = TestClient::Create();
+    client->Upload(1, kBytes.substr(0, 8));
+    client->Upload(2, kBytes.substr(8));
+    IfrtRequest request = ShardsRequest(1);
+    auto* make = request.mutable_make_arrays_from_host_buffer_shards_request();
+    make->mutable_specs(0)->mutable_addressable_shard_indices(1)->set_indices(0, 2);
+    if (twice) make->mutable_specs(0)->mutable_host_buffers(1)->set_host_buffer_handle(1);
+    EXPECT_FALSE(client->Run(request).ok());
+    EXPECT_EQ(client->buffers->awaited(), 0u);
+    EXPECT_EQ(client->buffers->counts().buffers, twice ? 1u : 0u);
+  }
+}
+
+// Of a request that names a buffer of another one, the rest comes and goes nowhere.
+TEST(TransferTest, ABufferThatWasTakenFailsTheWholeRequest) {
+  auto client = TestClient::Create();
+  ASSERT_TRUE(client->Run(TestClient::MakeArray(2, kVector, TestClient::Replicated({0}))).ok());
+  EXPECT_FALSE(client->Run(ShardsRequest(1)).ok());
+  EXPECT_EQ(client->Ready({1}).code(), absl::StatusCode::kInvalidArgument);
+  client->Upload(1, kBytes.substr(0, 8));
+  client->Upload(2, kBytes);
+  EXPECT_EQ(client->buffers->counts().buffers, 0u);
+  EXPECT_EQ(client->buffers->awaited(), 0u);
+  EXPECT_EQ(*client->Download(2), kBytes);
+}
+
 TEST(TransferTest, WrongUploadSizeIsTheArraysError) {
   auto client = TestClient::Create();
   ASSERT_TRUE(client->Run(TestClient::MakeArray(1, kVector, TestClient::Replicated({0}))).ok());

@@ -87,7 +87,7 @@ UserContextTable::~UserContextTable() = default;
 UserContextTable::Ref UserContextTable::Begin(uint64_t id) { return id == 0 ? nullptr : notices_->Begin(id); }
 
 void UserContextTable::Own(uint64_t array, Ref ref) {
-  if (ref == nullptr) return;
+  if (ref == nullptr || array == 0) return;
   MutexLock lock(mutex_);
   arrays_.try_emplace(array, std::move(ref));
 }

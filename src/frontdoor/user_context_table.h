@@ -43,7 +43,7 @@ class UserContextTable {
   // A request came with this id. Null for 0, which is none.
   Ref Begin(uint64_t id);
 
-  // The array keeps `ref` until it is destructed.
+  // The array keeps `ref` until it is destructed. 0 is no array: one that the client gave no handle.
   void Own(uint64_t array, Ref ref) EXCLUDES(mutex_);
   void Destructed(absl::Span<const uint64_t> arrays) EXCLUDES(mutex_);
 

@@ -45,6 +45,8 @@ TEST(UserContextTableTest, ArraysKeepTheContextOfTheirRequest) {
   UserContextTable table;
   table.Own(1, table.Begin(7));
   table.Own(2, table.Begin(7));
+  table.Own(0, table.Begin(8));  // the client gave no handle
+  EXPECT_EQ(Notices(table), Ids{8});
   table.Destructed({1, 99});
   EXPECT_EQ(Notices(table), Ids());
   table.Destructed({2});

@@ -47,4 +47,6 @@ std::string ListText(const std::vector<std::string>& names, size_t max) {
   return text;
 }
 
+std::string SiteText(const std::string& source) { return source.empty() ? "" : fmt::format(" ({})", source); }
+
 }  // namespace switchtower

@@ -15,4 +15,7 @@ std::string RangesText(std::vector<int64_t> numbers);
 // "a, b, c and 5 more"
 std::string ListText(const std::vector<std::string>& names, size_t max = 4);
 
+// " (train.py:14)"; empty if nobody knows.
+std::string SiteText(const std::string& source);
+
 }  // namespace switchtower

@@ -38,6 +38,10 @@ class WhyWalk {
   };
   struct Ranks;
 
+  static introspection::Reason Leaf(std::string what);
+  // The number alone: all of one lease have one epoch.
+  static std::string IdText(const introspection::LaunchId& id);
+
   void ExplainOpenSeats(const introspection::Launch& launch, Reasons* out);
   void SortRank(const introspection::Launch& launch, int rank, Ranks* ranks) const;
   introspection::Reason Collective(const introspection::Launch& launch, const introspection::Collective& collective);

@@ -1,5 +1,9 @@
-// A client's bidirectional gRPC stream with one reader thread, one heartbeat thread and locked writes; what the
-// proxy's and the worker's side of the resource manager share.
+// A client's bidirectional gRPC stream to the resource manager: what the proxy's and the worker's side share.
+//
+// Place:    resource_manager; under ResourceManagerClient and WorkerRegistration.
+// Threads:  a reader and, once asked for, one that beats; Write from any thread, it may wait for the socket.
+// Lifetime: Stop, or the destructor, cancels the call and joins both; not on one of them.
+// Errors:   `on_closed` hears of the end, however it comes, with UNAVAILABLE. A Write afterwards is false.
 #pragma once
 
 #include <chrono>
@@ -19,7 +23,7 @@
 
 namespace switchtower {
 
-// `address` without a scheme. Retries until the channel is up; says once a second what it waits for.
+// `address` without a scheme. Retries until the channel is up; says now and then what it waits for.
 inline absl::StatusOr<std::shared_ptr<grpc::Channel>> DialResourceManager(std::string address,
                                                                           std::chrono::milliseconds timeout) {
   constexpr char kScheme[] = "grpc://";

@@ -1,7 +1,7 @@
-// Who is in the cluster and who holds what: the resource manager's state and decisions, without clock,
-// socket or thread of its own.
+// Who is in the cluster and who holds what: the resource manager's state and decisions, without clock, socket or thread
+// of its own.
 //
-// Place:    resource_manager; the services and LocalResourceManager sit above.
+// Place:    resource_manager; ResourceManagerServer sits above.
 // Threads:  none of its own; the owner serialises all calls.
 // Errors:   sentences for people, codes as in resource_manager/api/cluster.h.
 // Invariants: I-3 a slice is in at most one exclusive lease, and never in a shared one as well.

@@ -9,8 +9,7 @@
 //
 // Place:    transport, private; one in each FabricCore.
 // Threads:  Add, Remove and OnReady on the loop's; Wait, Want and Unwant on any. One thread at a time reads the rings;
-// `deliver`
-//           runs there and must neither block nor wait.
+//           `deliver` runs there and must neither block nor wait.
 // Lifetime: Remove delivers what its writer had published.
 // Errors:   nonsense in a ring is told to its `failed`, on the reading thread; the ring is read no more.
 #pragma once

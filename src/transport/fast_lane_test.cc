@@ -198,6 +198,36 @@ TEST_F(FastLaneTest, WhatWasPublishedBeforeTheEndIsDelivered) {
   EXPECT_EQ(delivered(), 5);
 }
 
+// Who wants messages while a source is being removed finds the rings taken, and relies on whoever has them.
+TEST(FastLane, AWishDuringARemovalCounts) {
+  auto loop = *EventLoop::Create("fast-lane-test");
+  FastLane* wanted_lane = nullptr;
+  std::promise<void> delivered;
+  auto lane = *FastLane::Create(*loop, [&](WorkerId from, const MessageHeader&, std::string_view) {
+    if (from == WorkerId{1}) {
+      std::thread([&] { wanted_lane->Want(); }).join();
+    } else {
+      delivered.set_value();
+    }
+  });
+  wanted_lane = lane.get();
+  std::vector<std::unique_ptr<FastRingWriter>> writers;
+  std::vector<std::shared_ptr<FastLane::Source>> sources;
+  for (uint64_t id : {1, 2}) {
+    writers.push_back(*FastRingWriter::Create(*lane->Bell()));
+    auto source = std::make_shared<FastLane::Source>();
+    source->from = WorkerId{id};
+    source->ring = *FastRingReader::Open(writers.back()->TakeFd());
+    sources.push_back(source);
+    loop->RunAndWait([&] { lane->Add(source); });
+  }
+  ASSERT_TRUE(writers[0]->Send(Header(0), ""));
+  loop->RunAndWait([&] { lane->Remove(sources[0]); });
+  ASSERT_TRUE(writers[1]->Send(Header(0), ""));
+  EXPECT_EQ(delivered.get_future().wait_for(seconds(20)), std::future_status::ready);
+  loop->Stop();
+}
+
 TEST_F(FastLaneTest, NonsenseEndsItsSourceAlone) {
   lane_->Want();
   auto good = NewPeer(1);

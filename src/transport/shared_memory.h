@@ -3,8 +3,7 @@
 //
 // Place:    transport, private.
 // Errors:   RESOURCE_EXHAUSTED where the system gives none; INVALID_ARGUMENT for a peer's descriptor that isn't a
-// sealed
-//           anonymous file: it could shrink under the reader.
+//           sealed anonymous file: it could shrink under the reader.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-"""Every program of programs.py gives plain CPU JAX's results, and the same bits on every shape of cluster."""
+"""Every program of programs/ gives plain CPU JAX's results, and the same bits on every shape of cluster."""
 
 import pathlib
 import tempfile
@@ -15,12 +15,12 @@ class Conformance(unittest.TestCase):
     def test_same_results_as_plain_cpu_and_same_bits_on_all_shapes(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            plain_cpu([HERE / "programs.py", folder / "cpu.npz"])
+            plain_cpu([HERE / "programs", folder / "cpu.npz"])
             expected = np.load(folder / "cpu.npz")
             self.assertGreaterEqual(len({key.split("/")[0] for key in expected}), 60)
             first = None
             for shape in SHAPES:
-                run_on_cluster(shape, [HERE / "programs.py", folder / "out.npz"], flags=[f"--compile-cache-dir={folder}/cache"])
+                run_on_cluster(shape, [HERE / "programs", folder / "out.npz"], flags=[f"--compile-cache-dir={folder}/cache"])
                 actual = dict(np.load(folder / "out.npz"))
                 self.assertEqual(set(actual), set(expected.files))
                 first = first or actual

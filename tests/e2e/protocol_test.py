@@ -35,7 +35,7 @@ class OlderProtocols(unittest.TestCase):
 
             def results(protocol):
                 out = folder / f"{protocol}.npz"
-                run_on_cluster(SHAPE, [folder / "checks.py", HERE / "programs.py", out, *PROGRAMS],
+                run_on_cluster(SHAPE, [folder / "checks.py", HERE / "programs", out, *PROGRAMS],
                                flags=[f"--protocol-max={protocol}", f"--compile-cache-dir={folder}/cache"])
                 return dict(np.load(out))
 

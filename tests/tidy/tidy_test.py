@@ -58,6 +58,21 @@ class Tidy(unittest.TestCase):
         named = set(re.findall(r"[\w/]+\.cc", built)) | {f"{n}{end}" for n in re.findall(r"\w+", built) for end in (".cc", "_test.cc")}
         self.assertEqual([source for source in sources if pathlib.PurePath(source).name not in named], [])
 
+    def test_headers_are_readable_at_a_glance(self):
+        """Place, Threads, Lifetime, Errors and Invariants begin a line; what follows hangs under them."""
+        word = r"(?:Place|Threads|Lifetime|Errors|Invariants):"
+        wrong = []
+        for file in tracked("src/*.h", "cli/*.h", "plugins/*.h"):
+            section = False
+            for n, line in enumerate(file.read_text().splitlines(), 1):
+                if not line.startswith("//") or line == "//":
+                    section = False
+                elif re.match(rf"// (?:{word}|Facts:|Rules:)", line):
+                    section = True
+                elif re.search(rf"\S {word} ", line) or (section and re.match(r"// \S", line)):
+                    wrong.append(f"{file.relative_to(ROOT)}:{n}")
+        self.assertEqual(wrong, [])
+
     def test_no_leftovers(self):
         marker = re.compile(r"\b(TO" + r"DO(?!\(#\d)|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
         found = [f"{file.relative_to(ROOT)}:{n}" for file in tracked("*.cc", "*.h", "*.py", "*.sh", "*.proto")

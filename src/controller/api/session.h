@@ -2,7 +2,7 @@
 // logical values. Nothing physical passes this border.
 //
 // Threads:  a Session's methods are called on the door's strand of that session, one at a time. Callbacks
-//           (Future<T>::OnReady) run on any thread and must only post.
+//           run on any thread and must only post.
 // Errors:   methods that make arrays always bind the result ids: if they fail, the ids are bound to the error
 //           (and it is returned, so that the door can answer with it). Errors carry user context (payload
 //           kUserContextPayload) of the request that first failed.
@@ -121,7 +121,7 @@ struct ClientCall {
   Callback<absl::StatusOr<std::shared_ptr<const std::string>>> answer;
 };
 
-// Who takes a session's calls to its client. Threads: any; the methods must only post.
+// Who takes a session's calls to its client. Called on any thread; the methods must only post.
 class ClientCallServer {
  public:
   virtual ~ClientCallServer() = default;

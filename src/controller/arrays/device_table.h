@@ -1,6 +1,6 @@
 // A session's virtual devices: what the client sees of them and which place of the lease each one is.
 //
-// Threads:  Build and the const methods anywhere; Intern on the session's strand.
+// Threads:  const methods on any; Intern, Single and Describe on the session's strand.
 // Errors:   INVALID_ARGUMENT for a device or memory kind that the session doesn't have.
 #pragma once
 

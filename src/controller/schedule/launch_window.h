@@ -22,7 +22,7 @@ namespace switchtower {
 class LaunchWindow {
  public:
   struct Limits {
-    // As many as the door lets one session have under way: a client alone never waits for it.
+    // The proxy's are fewer, by --launches-ahead: each costs it memory, and a client alone needs no more.
     int32_t launches = 1024;
     int64_t time_ns = 0;  // 0: however long they take
   };

@@ -75,7 +75,8 @@ class ResourceManagerApi {
   using Watch = absl::AnyInvocable<void(const LeaseState&)>;
   virtual absl::StatusOr<LeaseId> Acquire(const LeaseRequest& request, Watch on_change) = 0;
   virtual void Release(LeaseId lease) = 0;
-  // Tells that `worker` stopped answering the caller, so that it is looked at now rather than at the heartbeat.
+  // Tells that `worker` doesn't answer the caller. Whether it is lost is decided by its own stream to the manager
+  // alone: two members may be cut off from each other and not from the rest.
   virtual void ReportUnreachable(WorkerId worker) = 0;
 };
 

@@ -9,6 +9,7 @@
 // Place:    wire/worker; used by worker/agent (WorkerServer) and controller/cluster (SocketWorkerChannel). Frames
 //           are those of base/net/framed_connection.h; bodies of kCommand and kEvent: wire/worker/worker_codec.h.
 // Errors:   decoding gives InvalidArgument for any bytes that aren't a valid message.
+//
 // The controller sends its first command after an OK reply: until then the worker takes no frame above
 // kHelloBytesMax. A hello whose lease the worker hasn't heard of yet waits for it a few seconds.
 #pragma once

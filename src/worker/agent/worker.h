@@ -8,8 +8,7 @@
 // Lifetime: engine, router and collectives outlive it. Stop ends everything that runs and is called by the destructor.
 //           A program that never ends makes Stop wait: the process ends it then.
 // Invariants: W-1 one controller at a time; with its end, however it comes, its sessions' launches are cancelled and
-// their
-//           buffers, programs and gangs freed. W-2 commands take effect in the order in which they came.
+//           their buffers, programs and gangs freed. W-2 commands take effect in the order in which they came.
 #pragma once
 
 #include <atomic>

@@ -4,8 +4,7 @@
 //                          \--> waits for its lease (lease_grace) --> refused
 //
 // Place:    worker/agent. Independent of the resource manager's client: whoever registers the worker passes on what
-// that
-//           says (identity, leases).
+//           that says (identity, leases).
 // Threads:  any; its state lives on an event loop of its own.
 // Lifetime: the Worker given to Serve outlives Stop. Stop closes all connections; the destructor calls it.
 // Errors:   Create fails with a sentence if an address can't be listened on. A stranger's bytes end its own connection.

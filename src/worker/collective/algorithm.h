@@ -1,17 +1,13 @@
-// How each kind of collective moves and combines bytes: pure functions of a
-// group's state, no threads, no I/O.
+// How each kind of collective moves and combines bytes: pure functions of a group's state, no threads, no I/O.
 //
-//   engine --Gather(phase, peer)--> message;  messages of the peers
-//   --Apply(phase)--> results of the members here
+//   engine --Gather(phase, peer)--> message to a peer
+//   messages of the peers --Apply(phase)--> results of the members here
 //
 // Place:    worker/collective; under the engine, over reduction.
-// Threads:  stateless. Apply may run on several threads at once, each with its
-// own `part`. Errors:   InvalidArgument if the program's shapes or run-time
-// sizes are wrong; DataLoss if a peer's message is. Invariants: A-1 every
-// result byte depends on the operands and on group positions alone, never on
-// which ranks
-//           share a process (S-8). A-2 nothing is read or written outside the
-//           buffers, whatever peers send.
+// Threads:  stateless. Apply may run on several threads at once, each with its own `part`.
+// Errors:   InvalidArgument if the program's shapes or run-time sizes are wrong; DataLoss if a peer's message is.
+// Invariants: A-1 every result byte depends on the operands and on group positions alone, never on which ranks share a
+//           process (S-8). A-2 nothing is read or written outside the buffers, whatever peers send.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +26,7 @@
 
 namespace switchtower {
 
-// The bytes of one message: pieces of members' buffers, in order. Buffers of
-// its own hold what is made up.
+// The bytes of one message: pieces of members' buffers, in order. Buffers of its own hold what is made up.
 class PieceList {
  public:
   // `blocks` times `size` bytes, one every `stride`.
@@ -76,8 +71,7 @@ struct ExchangeView {
   const GroupPlan& plan;
   const CollectiveShape& shape;
   absl::InlinedVector<MemberBuffers, 8> members;
-  // By process index; empty for this process and those that send nothing in the
-  // phase.
+  // By process index; empty for this process and those that send nothing in the phase.
   absl::InlinedVector<std::string_view, 8> received;
 };
 
@@ -85,8 +79,7 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
-  // Checks that the shape makes sense for a group of `size`, so that the other
-  // methods need not.
+  // Checks that the shape makes sense for a group of `size`, so that the other methods need not.
   virtual absl::Status Validate(const CollectiveShape& shape, int size) const = 0;
   virtual int phases(const CollectiveShape& shape, const GroupPlan& plan) const = 0;
   virtual bool Sends(const CollectiveShape& shape, const GroupPlan& plan, int phase, int to) const { return true; }
@@ -101,9 +94,8 @@ class Algorithm {
 
 const Algorithm& FindAlgorithm(CollectiveKind kind);
 
-// Up to this many bytes of operands an all-reduce is one phase in which every
-// process folds everything; above, each folds its own part of the elements and
-// hands it out. The bits are the same.
+// Up to this many bytes of operands an all-reduce is one phase in which every process folds everything; above, each
+// folds its own part of the elements and hands it out. The bits are the same.
 inline constexpr int64_t kSmallReduceBytes = 64 * 1024;
 
 }  // namespace switchtower

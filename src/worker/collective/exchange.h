@@ -1,17 +1,13 @@
-// One collective of one group in one iteration of one launch, as this process
-// sees it.
+// One collective of one group in one iteration of one launch, as this process sees it.
 //
 //   early messages --> [first member comes: plan, shape] --> members and
 //   messages gather --> phases --> done
 //
-// Place:    worker/collective; the engine's state for one match key. The engine
-// runs the steps. Threads:  fields are guarded by the engine's mutex, but while
-// `busy` is set the buffers, messages and the plan
-//           belong to whoever set it.
-// Lifetime: shared by the engine's table, queued work and messages being sent
-// (which point into the members'
-//           buffers: `pins` counts them, and no member is completed before it
-//           is zero).
+// Place:    worker/collective; the engine's state for one match key. The engine runs the steps.
+// Threads:  fields are guarded by the engine's mutex, but while `busy` is set the buffers, messages and the plan belong
+//           to whoever set it.
+// Lifetime: shared by the engine's table, queued work and messages being sent (which point into the members' buffers:
+//           `pins` counts them, and no member is completed before it is zero).
 #pragma once
 
 #include <array>
@@ -100,8 +96,7 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
     absl::InlinedVector<bool, 8> here;
     int missing = 0;
   };
-  // What the completion of a send needs; lives in the exchange so that the
-  // callback is one pointer to it.
+  // What the completion of a send needs; lives in the exchange so that the callback is one pointer to it.
   struct SendSlot {
     Exchange* exchange = nullptr;
     int to = 0;
@@ -113,8 +108,7 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
 
   // The first member brings plan and shape; later ones must agree.
   absl::Status Attach(MemberCall& call, uint64_t call_fingerprint);
-  // Puts a message into its inbox. Messages of workers outside the group are
-  // dropped.
+  // Puts a message into its inbox. Messages of workers outside the group are dropped.
   absl::Status Place(WorkerId from, int phase, uint64_t message_fingerprint, HeldMessage message);
   // Whether something that `worker` has still to send is needed.
   bool NeedsMessageOf(WorkerId worker) const;

@@ -11,8 +11,7 @@
 //           operation if a peer is lost; InvalidArgument if ranks disagree; ResourceExhausted if peers' messages
 //           outgrow early_bytes_max.
 // Invariants: E-1 matching is by (launch, op id, iteration, group) and never by the order of arrival (S-2). E-2 bits
-// don't
-//           depend on placement (S-8, A-1). E-3 each `done` is called exactly once, and not before the engine has
+//           don't depend on placement (S-8, A-1). E-3 each `done` is called exactly once, and not before the engine has
 //           stopped reading and writing that call's buffers.
 #pragma once
 
@@ -87,8 +86,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
       REQUIRES(mutex_);
   absl::Status JoinExchange(MemberCall& call, uint64_t fingerprint, ExchangePtr& exchange, Failed& failed)
       REQUIRES(mutex_);
-  // Takes a message whose members haven't come; ResourceExhausted if there are
-  // too many.
+  // Takes a message whose members haven't come; ResourceExhausted if there are too many.
   absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message) REQUIRES(mutex_);
   void Forget(ExchangeLaunch& launch) REQUIRES(mutex_);
   // Sets the cause if there is none, and appends what it ends to `failed`: EndAll unlocked.

@@ -68,8 +68,7 @@ FillFn RandomFill(const CollectiveShape& shape) {
   };
 }
 
-// Joins all ranks in a shuffled order, some from other threads, and expects all
-// to end well.
+// Joins all ranks in a shuffled order, some from other threads, and expects all to end well.
 TestRun RunAll(TestCluster& cluster, const TestCollective& collective, const FillFn& fill, uint32_t seed = 1) {
   TestRun run = MakeRun(cluster, collective.shape, fill);
   std::vector<int> order(cluster.ranks());
@@ -190,8 +189,7 @@ Reference SumReference(const CollectiveShape& shape) {
 TEST(AllReduceTest, SameBitsEverywhereForEachTypeAndSize) {
   for (const DType dtype :
        {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kS32, DType::kS64, DType::kU8, DType::kC64}) {
-    // Both sides of the limit between one phase and two, and sizes that don't
-    // divide.
+    // Both sides of the limit between one phase and two, and sizes that don't divide.
     for (const int64_t elements : {1, 999, 70001}) {
       for (const auto& groups : {kOneGroup, kTwoGroups}) {
         SCOPED_TRACE(std::string(Name(dtype)) + " " + std::to_string(elements));
@@ -344,8 +342,7 @@ TEST(PermuteTest, CopiesOrZeros) {
   }
 }
 
-// Rank r sends (r + p + u) % 4 rows to position p's slice u; each receiver has
-// room for 4 rows a sender and slice.
+// Rank r sends (r + p + u) % 4 rows to position p's slice u; each receiver has room for 4 rows a sender and slice.
 TEST(RaggedAllToAllTest, RowsGoWhereTheProgramSays) {
   constexpr int64_t kSlices = 2, kRow = 12;
   const int64_t size = 8, index = size * kSlices;

@@ -56,8 +56,7 @@ TEST(ExchangeFailureTest, CancelEndsWaitingMembersAndLaterOnes) {
   for (auto& process : cluster.processes()) process.engine->CancelLaunch(kLaunch, absl::InternalError("later"));
   JoinRank(cluster, collective, run, 1);
   for (int rank : {0, 1, 2}) EXPECT_EQ(run.ranks[rank]->outcome.Wait(), absl::AbortedError("rank 3 broke"));
-  // Another launch isn't harmed, and the same op id there is another
-  // collective.
+  // Another launch isn't harmed, and the same op id there is another collective.
   const LaunchId next{1, 6};
   cluster.Begin(next);
   TestCollective again{SumOf(4), kAll, next};
@@ -201,8 +200,7 @@ TEST(ExchangeFailureTest, RanksThatDisagree) {
     TestRun first = MakeRun(cluster, three.shape, FillOnes), second = MakeRun(cluster, four.shape, FillOnes);
     JoinRank(cluster, three, first, 0);
     JoinRank(cluster, four, second, 1);
-    // Who hears of it first sends nothing any more; the controller's cancel
-    // ends the others.
+    // Who hears of it first sends nothing any more; the controller's cancel ends the others.
     ASSERT_TRUE(Eventually([&] { return !first.ranks[0]->outcome.pending() || !second.ranks[1]->outcome.pending(); }));
     for (auto& process : cluster.processes())
       process.engine->CancelLaunch(kLaunch, absl::InvalidArgumentError("other"));

@@ -14,8 +14,8 @@
 namespace switchtower {
 namespace {
 
-// Work on this many bytes or less is done where it comes up, even on the
-// fabric's thread: waking another thread would take longer.
+// Work on this many bytes or less is done where it comes up, even on the fabric's thread: waking another thread would
+// take longer.
 constexpr int64_t kInlineBytes = 64 * 1024;
 // More than this is cut among several threads.
 constexpr int64_t kPartBytes = 512 * 1024;
@@ -85,8 +85,7 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
   if (plan.process_count() > 1) {
     const ExchangeView view = exchange->View();
     for (int offset = 1; offset < plan.process_count() && status.ok(); ++offset) {
-      // Each process begins with its neighbour, so that not all send to the
-      // same one first.
+      // Each process begins with its neighbour, so that not all send to the same one first.
       const int to = (plan.self + offset) % plan.process_count();
       if (!exchange->algorithm->Sends(exchange->shape, plan, phase, to)) continue;
       PieceList pieces;

@@ -1,5 +1,5 @@
-// What our handlers need of XLA's FFI beyond its own headers: the user data by
-// its number, and futures that are completed without a promise between.
+// What our handlers need of XLA's FFI beyond its own headers: the user data by its number, and futures that are
+// completed without a promise between.
 //
 // Place:    worker/collective, for the handlers alone.
 // Threads:  AsyncCall::Complete from any thread, once.

@@ -152,8 +152,7 @@ absl::Status NotInGroup(const LaunchContext& launch) {
   return absl::InvalidArgumentError(fmt::format("rank {} is in no group of the collective", launch.rank));
 }
 
-// Reads what is special to a kind. False: this rank gets zeros and takes no
-// part.
+// Reads what is special to a kind. False: this rank gets zeros and takes no part.
 template <CollectiveKind kind>
 absl::StatusOr<bool> ReadKind(const Incoming& in, ExchangeEngine& engine, MemberCall& call) {
   call.shape.kind = kind;
@@ -192,8 +191,7 @@ absl::StatusOr<bool> ReadCall(const Incoming& in, Reader reader, ExchangeEngine&
   call.launch = in.launch.id;
   call.op_id = static_cast<uint32_t>(op_id);
   ASSIGN_OR_RETURN(const bool member, reader(in, engine, call));
-  // Counted only for calls that take part, which are the same ones on all ranks
-  // of a group.
+  // Counted only for calls that take part, which are the same ones on all ranks of a group.
   if (member) call.iteration = in.launch.NextIteration(call.op_id);
   return member;
 }

@@ -1,5 +1,5 @@
-// Programs with the custom calls of lowered collectives on a real plug-in: two
-// engines of two devices each, as two worker processes would have them.
+// Programs with the custom calls of lowered collectives on a real plug-in: two engines of two devices each, as two
+// worker processes would have them.
 #include "worker/collective/ffi_handlers.h"
 
 #include <gmock/gmock.h>
@@ -86,8 +86,7 @@ class FfiHandlersTest : public PjrtEngineTest {
     absl::Status completion;
   };
 
-  // Runs `mlir` as `launch` on the ranks given, each with a thread of its own;
-  // `meanwhile` runs beside them.
+  // Runs `mlir` as `launch` on the ranks given, each with a thread of its own; `meanwhile` runs beside them.
   std::vector<Outcome> RunRanks(
       const std::string& mlir, LaunchId launch, const std::vector<int>& ranks,
       const std::function<void()>& meanwhile = [] {}) {

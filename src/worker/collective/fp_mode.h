@@ -1,10 +1,7 @@
-// The floating point mode of XLA's own threads: round to nearest, denormals
-// flushed to zero.
+// The floating point mode of XLA's own threads: round to nearest, denormals flushed to zero.
 //
-// Place:    worker/collective. Every thread of ours that reduces, or that
-// resumes a program by completing its
-//           collective, is in this mode meanwhile: otherwise bits would depend
-//           on which thread came last.
+// Place:    worker/collective. Every thread of ours that reduces, or that resumes a program by completing its
+//           collective, is in this mode meanwhile: otherwise bits would depend on which thread came last.
 // Threads:  acts on the calling thread alone and restores its mode.
 #pragma once
 

@@ -7,8 +7,8 @@
 namespace switchtower {
 namespace {
 
-// The bytes of a buffer that a program may touch. Sub-byte elements may be
-// packed or one a byte; the lowering knows which, so both are right.
+// The bytes of a buffer that a program may touch. Sub-byte elements may be packed or one a byte; the lowering knows
+// which, so both are right.
 bool HasBytes(const CollectiveShape::Buffer& buffer, int64_t bytes) {
   if (bytes == buffer.bytes()) return true;
   const int bits = BitWidth(buffer.dtype);

@@ -1,8 +1,7 @@
-// Who takes part in a collective: the ranks of one group and the processes that
-// they live in.
+// Who takes part in a collective: the ranks of one group and the processes that they live in.
 //
-// Place:    worker/collective; a pure value, the same on every process but for
-// `self`. Threads:  GroupPlan is immutable; PlanCache from any thread.
+// Place:    worker/collective; a pure value, the same on every process but for `self`.
+// Threads:  GroupPlan is immutable; PlanCache from any thread.
 // Lifetime: a plan holds its gang's table.
 #pragma once
 
@@ -18,8 +17,7 @@
 
 namespace switchtower {
 
-// "Position" is the place of a rank in its group; reductions fold in the order
-// of positions.
+// "Position" is the place of a rank in its group; reductions fold in the order of positions.
 struct GroupPlan {
   struct Process {
     WorkerId worker;
@@ -44,8 +42,7 @@ struct GroupPlan {
 // Plans by (gang, ranks): a program comes to the same groups at every step.
 class PlanCache {
  public:
-  // InvalidArgument for ranks outside the gang, ranks that occur twice and
-  // groups without a rank here.
+  // InvalidArgument for ranks outside the gang, ranks that occur twice and groups without a rank here.
   absl::StatusOr<std::shared_ptr<const GroupPlan>> Get(const std::shared_ptr<const GangTable>& gang,
                                                        absl::Span<const int64_t> ranks) EXCLUDES(mutex_);
 

@@ -1,9 +1,8 @@
-// One rank's call of one collective, as a value: what the FFI handlers make and
-// the engine matches.
+// One rank's call of one collective, as a value: what the FFI handlers make and the engine matches.
 //
-// Place:    worker/collective; between the FFI handlers (or a test) and the
-// engine. Threads:  values. Lifetime: buffers belong to the caller and stay
-// valid until `done` was called.
+// Place:    worker/collective; between the FFI handlers (or a test) and the engine.
+// Threads:  values.
+// Lifetime: buffers belong to the caller and stay valid until `done` was called.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +31,8 @@ enum class CollectiveKind : uint8_t {
 };
 std::string_view Name(CollectiveKind kind);
 
-// Everything that all ranks of the group must agree on. Meaning of outer,
-// chunk_bytes, row_bytes: hlo/collective_calls.h.
+// Everything that all ranks of the group must agree on. Meaning of outer, chunk_bytes, row_bytes:
+// hlo/collective_calls.h.
 struct CollectiveShape {
   struct Buffer {
     DType dtype = DType::kInvalid;

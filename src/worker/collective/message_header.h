@@ -1,9 +1,8 @@
-// The header of a collective's message between workers: the match key and what
-// both sides must agree on.
+// The header of a collective's message between workers: the match key and what both sides must agree on.
 //
-// Place:    worker/collective. Words 0 to 5 of the fabric's header; the low
-// byte of word 0 is the peer router's. Threads:  values. Errors:   a header of
-// a peer that makes no sense reads as nullopt.
+// Place:    worker/collective. Words 0 to 5 of the fabric's header; the low byte of word 0 is the peer router's.
+// Threads:  values.
+// Errors:   a header of a peer that makes no sense reads as nullopt.
 #pragma once
 
 #include <cstdint>

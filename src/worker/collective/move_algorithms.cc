@@ -67,8 +67,7 @@ class AllGatherAlgorithm : public OnePhase {
   }
 };
 
-// A message holds, for each rank of the sender, what goes to each rank of the
-// receiver.
+// A message holds, for each rank of the sender, what goes to each rank of the receiver.
 class AllToAllAlgorithm : public OnePhase {
  public:
   absl::Status Validate(const CollectiveShape& shape, int size) const override {
@@ -164,8 +163,7 @@ class AllToAllArrayAlgorithm : public OnePhase {
   }
 };
 
-// A message holds the operands of each source that some rank of the receiver
-// copies from, once.
+// A message holds the operands of each source that some rank of the receiver copies from, once.
 class PermuteAlgorithm : public OnePhase {
  public:
   absl::Status Validate(const CollectiveShape& shape, int size) const override {
@@ -233,8 +231,7 @@ class PermuteAlgorithm : public OnePhase {
   }
 
  private:
-  // Positions in process `from` that some position in process `to` copies from,
-  // in the order of the first use.
+  // Positions in process `from` that some position in process `to` copies from, in the order of the first use.
   static absl::InlinedVector<int, 8> Sources(const CollectiveShape& shape, const GroupPlan& plan, int from, int to) {
     absl::InlinedVector<int, 8> sources;
     for (int position : plan.processes[to].positions) {

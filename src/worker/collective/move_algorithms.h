@@ -1,7 +1,6 @@
 // Collectives that copy and don't compute.
 //
-// Place:    worker/collective; see algorithm.h for threads, errors and
-// invariants.
+// Place:    worker/collective; see algorithm.h for threads, errors and invariants.
 #pragma once
 
 #include "worker/collective/algorithm.h"

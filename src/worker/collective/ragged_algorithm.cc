@@ -1,6 +1,5 @@
-// Ragged all-to-all. Its sizes are values of the program, so a message tells
-// its own: for each rank of the sender, for each rank of the receiver and
-// slice, {row, rows} as two i64, then the rows.
+// Ragged all-to-all. Its sizes are values of the program, so a message tells its own: for each rank of the sender, for
+// each rank of the receiver and slice, {row, rows} as two i64, then the rows.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -75,8 +74,7 @@ class RaggedAlgorithm : public Algorithm {
     return std::nullopt;
   }
 
-  // In the order of the sending positions, so that the outcome is defined even
-  // where slices overlap.
+  // In the order of the sending positions, so that the outcome is defined even where slices overlap.
   absl::Status Apply(const ExchangeView& view, int, int part, int) const override {
     if (part != 0) return absl::OkStatus();  // messages can only be read from the front
     const GroupPlan& plan = view.plan;

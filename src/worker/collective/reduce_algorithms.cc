@@ -91,8 +91,7 @@ class AllReduceAlgorithm : public Algorithm {
     }
   }
 
-  // Reduces the elements that this process owns (all of them if the exchange
-  // has one phase).
+  // Reduces the elements that this process owns (all of them if the exchange has one phase).
   static absl::Status Fold(const ExchangeView& view, int part, int parts) {
     const GroupPlan& plan = view.plan;
     const bool owned = Owned(view.shape, plan);
@@ -143,8 +142,8 @@ class AllReduceAlgorithm : public Algorithm {
   }
 };
 
-// A message holds, for each rank of the sender, for each operand, for each rank
-// of the receiver, its chunks of all blocks.
+// A message holds, for each rank of the sender, for each operand, for each rank of the receiver, its chunks of all
+// blocks.
 class ReduceScatterAlgorithm : public Algorithm {
  public:
   absl::Status Validate(const CollectiveShape& shape, int size) const override {

@@ -1,7 +1,6 @@
 // All-reduce and reduce-scatter: fold in the order of group positions.
 //
-// Place:    worker/collective; see algorithm.h for threads, errors and
-// invariants.
+// Place:    worker/collective; see algorithm.h for threads, errors and invariants.
 #pragma once
 
 #include "worker/collective/algorithm.h"

@@ -15,8 +15,7 @@
 namespace switchtower {
 namespace {
 
-// How a type lies in memory (Stored) and what its arithmetic is done in
-// (Value).
+// How a type lies in memory (Stored) and what its arithmetic is done in (Value).
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -238,8 +237,7 @@ void FoldAll(const Reducer& reducer, absl::Span<const char* const> sources, char
   for (size_t r = 1; r < sources.size(); ++r) reducer.fold(acc, sources[r] + offset, count);
 }
 
-// Blocks [first, first + blocks) of a source side by side: in place if they lie
-// so, else copied to `packed`.
+// Blocks [first, first + blocks) of a source side by side: in place if they lie so, else copied to `packed`.
 const char* Contiguous(const StridedSource& source, int64_t block_bytes, int64_t first, int64_t blocks, char* packed) {
   const char* data = source.data + first * source.stride;
   if (source.stride == block_bytes || blocks == 1) return data;

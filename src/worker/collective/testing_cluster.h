@@ -1,5 +1,4 @@
-// Several worker processes' collective engines in one test process, over the
-// in-process fabric.
+// Several worker processes' collective engines in one test process, over the in-process fabric.
 //
 // Place:    worker/collective, tests alone.
 // Threads:  the test's thread; outcomes come from the engines' threads.
@@ -118,8 +117,7 @@ struct TestCollective {
   uint32_t iteration = 0;
 };
 
-// Buffers and outcomes of all ranks; those of a rank that waits outlive the
-// run.
+// Buffers and outcomes of all ranks; those of a rank that waits outlive the run.
 struct TestRun {
   struct Rank {
     std::vector<std::vector<char>> operands, results;

@@ -8,8 +8,8 @@
 // Lifetime: LaunchState and its tasks hold each other until Release; LaunchTable releases after the collectives have
 //           heard of the end, so a task's LaunchContext outlives all of its FFI calls.
 // Invariants: E-1 the first cause of a launch stays and every unfilled result reads it. E-2 OnLaunchFailed comes at
-//           most once, before OnLaunchEnded; OnLaunchEnded exactly once, after all ranks here have ended
-//           and their results were filled.
+//           most once, before OnLaunchEnded; OnLaunchEnded exactly once, after all ranks here have ended and their
+//           results were filled.
 #pragma once
 
 #include <memory>

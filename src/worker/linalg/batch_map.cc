@@ -9,8 +9,7 @@
 namespace switchtower::linalg {
 namespace {
 
-// Some tens of microseconds of arithmetic: several times what waking a thread
-// costs.
+// Some tens of microseconds of arithmetic: several times what waking a thread costs.
 constexpr double kFlopsWorthAThread = 200'000;
 
 // Shared with helpers that may begin after the call is over, so each holds it.

@@ -1,5 +1,4 @@
-// General matrices: eigenvalues and vectors (geev), Hessenberg form (gehrd).
-// Schur form: schur.cc.
+// General matrices: eigenvalues and vectors (geev), Hessenberg form (gehrd). Schur form: schur.cc.
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +15,7 @@ bool AllFinite(const T* values, int64_t size) {
                      [](const T& value) { return std::isfinite(std::real(value)) && std::isfinite(std::imag(value)); });
 }
 
-// LAPACK packs the vectors of a conjugate pair into two columns: real parts,
-// then imaginary parts.
+// LAPACK packs the vectors of a conjugate pair into two columns: real parts, then imaginary parts.
 template <typename R>
 void Unpack(int n, const R* imaginary, const R* packed, std::complex<R>* vectors) {
   const int64_t rows = n;
@@ -39,8 +37,7 @@ struct EigenWorkspace {
   Scratch<T> copy, left, right, work;
   Scratch<lapack::Real<T>> reals;
 
-  // Vectors are in the results' own type for complex matrices, so only real
-  // ones need room for packed ones.
+  // Vectors are in the results' own type for complex matrices, so only real ones need room for packed ones.
   static absl::StatusOr<EigenWorkspace> Create(const MatrixBatch& x, int lwork) {
     const int64_t packed = lapack::kIsComplex<T> ? 0 : x.size();
     ASSIGN_OR_RETURN(Scratch<T> copy, Scratch<T>::Create(x.size()));
@@ -52,9 +49,8 @@ struct EigenWorkspace {
   }
 };
 
-// Eigenvalues of real matrices come as real and imaginary parts, in two
-// results; those of complex ones in one. So there are two signatures over one
-// computation.
+// Eigenvalues of real matrices come as real and imaginary parts, in two results; those of complex ones in one. So there
+// are two signatures over one computation.
 template <ffi::DataType kType>
 struct Eigen {
   using T = ffi::NativeType<kType>;
@@ -144,8 +140,7 @@ struct Eigen {
 
   static int One(char want_left, char want_right, const MatrixBatch& x, const T* a, const Results& out,
                  const EigenWorkspace<T>& space, int lwork) {
-    // The iteration may never end on these. jaxlib reports them as an illegal
-    // fourth argument too.
+    // The iteration may never end on these. jaxlib reports them as an illegal fourth argument too.
     if (!AllFinite(a, x.size())) return -4;
     T* const copy = space.copy.get();
     CopyInto(copy, a, x.size());

@@ -2,19 +2,16 @@
 //
 //   template <ffi::DataType kType>
 //   struct Cholesky {
-//     static auto Signature() { return ffi::Ffi::Bind().Arg<..>()...; } //
-//     jaxlib's, in jaxlib's order static absl::Status Run(...); // checks, then
-//     computes
+//     static auto Signature() { return ffi::Ffi::Bind().Arg<..>()...; }  // jaxlib's, in jaxlib's order
+//     static absl::Status Run(...);                                      // checks, then computes
 //   };
 //   HandlersOf<Cholesky>("potrf", "potrf")    // lapack_{s,d,c,z}potrf_ffi
 //
-// XLA's decoding checks the number of operands and results, their element
-// types, and the attributes' names and types; the kernel checks the rest
-// (operands.h).
+// XLA's decoding checks the number of operands and results, their element types, and the attributes' names and types;
+// the kernel checks the rest (operands.h).
 //
 // Place:    worker/linalg, for the kernels alone.
-// Threads:  XLA calls handlers from its own threads, for all devices at once.
-// Kernels have no state.
+// Threads:  XLA calls handlers from its own threads, for all devices at once. Kernels have no state.
 #pragma once
 
 #include <string>
@@ -73,8 +70,7 @@ NativeHandler Handler(std::string target) {
   return {std::move(target), reinterpret_cast<void*>(handler)};
 }
 
-// One handler for each element type; `real` and `complex` are the routine's
-// names after the type's letter.
+// One handler for each element type; `real` and `complex` are the routine's names after the type's letter.
 template <template <ffi::DataType> typename Kernel>
 std::vector<NativeHandler> HandlersOf(std::string_view real, std::string_view complex) {
   const auto name = [](char type, std::string_view routine) {

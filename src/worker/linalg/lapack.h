@@ -1,16 +1,13 @@
-// LAPACK, one C++ template for each routine: the element type picks the Fortran
-// symbol.
+// LAPACK, one C++ template for each routine: the element type picks the Fortran symbol.
 //
 //   const int info = lapack::Potrf<float>(uplo, n, a, n);
 //
-// Arguments are Fortran's in Fortran's order, without the trailing INFO, which
-// is the result. Numbers and letters are passed as values (Fortran takes
-// addresses), arrays as pointers. Matrices are column-major.
+// Arguments are Fortran's in Fortran's order, without the trailing INFO, which is the result. Numbers and letters are
+// passed as values (Fortran takes addresses), arrays as pointers. Matrices are column-major.
 //
 // Place:    worker/linalg, for the kernels alone.
-// Threads:  any. The library runs each call on the caller's thread
-// (native_handlers.cc sets that). Errors:   INFO: below 0, an argument is
-// wrong; above 0, the computation failed.
+// Threads:  any. The library runs each call on the caller's thread (native_handlers.cc sets that).
+// Errors:   INFO: below 0, an argument is wrong; above 0, the computation failed.
 #pragma once
 
 #include <complex>
@@ -43,8 +40,7 @@ T* Address(T* array) {
   return array;
 }
 
-// `for_reals`, `for_complex`: the routine's names after the letter of the type,
-// which differ for some (orgqr, ungqr).
+// `for_reals`, `for_complex`: the routine's names after the letter of the type, which differ for some (orgqr, ungqr).
 #define SWITCHTOWER_LAPACK_ROUTINE(Name, for_reals, for_complex)   \
   template <typename T, typename... Arguments>                     \
   int Name(const Arguments&... arguments) {                        \

@@ -37,8 +37,7 @@ class NativeCallsTest : public PjrtEngineTest {
     ASSERT_TRUE(RegisterNativeHandlers(*engine_).ok());
   }
 
-  // Matrix m of the batch is 4 on the diagonal and 1 elsewhere, but m = 1 is
-  // negative.
+  // Matrix m of the batch is 4 on the diagonal and 1 elsewhere, but m = 1 is negative.
   std::vector<float> Input(int batch, int n) const {
     std::vector<float> values(static_cast<size_t>(batch * n * n), 1.0f);
     for (int m = 0; m < batch; ++m) {
@@ -93,8 +92,8 @@ TEST_F(NativeCallsTest, BatchesOnSeveralDevicesAtOnce) {
   EXPECT_THAT(failures, ::testing::Each(""));
 }
 
-// Large enough for the library's work buffers, which concurrent calls must not
-// share. Eigenvalues of a flavour of OpenBLAS without locks differ here.
+// Large enough for the library's work buffers, which concurrent calls must not share. Eigenvalues of a flavour of
+// OpenBLAS without locks differ here.
 TEST_F(NativeCallsTest, ConcurrentCallsGiveTheSameBits) {
   constexpr int kBatch = 8, kOrder = 120;
   const auto program = CompileAndLoad(R"(

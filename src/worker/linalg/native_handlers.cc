@@ -22,9 +22,8 @@ std::vector<NativeHandler> NativeHandlers() {
 }
 
 absl::Status RegisterNativeHandlers(Engine& engine) {
-  // Devices call at the same time, and of Debian's flavours only this one locks
-  // its table of work buffers: the others give one buffer to two threads, and
-  // results are wrong now and then. Which one the process gets is the system's
+  // Devices call at the same time, and of Debian's flavours only this one locks its table of work buffers: the others
+  // give one buffer to two threads, and results are wrong now and then. Which one the process gets is the system's
   // choice (update-alternatives).
   if (openblas_get_parallel() != OPENBLAS_THREAD) {
     return absl::FailedPreconditionError(
@@ -32,9 +31,8 @@ absl::Status RegisterNativeHandlers(Engine& engine) {
         "Debian's libopenblas0-pthread, and choose it with update-alternatives "
         "--config libopenblas.so.0-x86_64-linux-gnu");
   }
-  // One thread for each call: calls with more would queue for one pool, and the
-  // bits would depend on how many devices share a host. Batches are spread over
-  // XLA's threads instead.
+  // One thread for each call: calls with more would queue for one pool, and the bits would depend on how many devices
+  // share a host. Batches are spread over XLA's threads instead.
   openblas_set_num_threads(1);
   for (const NativeHandler& handler : NativeHandlers()) {
     RETURN_IF_ERROR(engine.RegisterFfiHandler(handler.target, handler.handler));

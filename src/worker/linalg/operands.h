@@ -1,16 +1,13 @@
-// What a handler must know before it gives pointers to a library that checks
-// nothing: shapes that fit each other, sizes that fit LAPACK's 32-bit integers,
-// attributes that are letters it knows.
+// What a handler must know before it gives pointers to a library that checks nothing: shapes that fit each other, sizes
+// that fit LAPACK's 32-bit integers, attributes that are letters it knows.
 //
-// A program from outside may call a handler with any buffers and attributes.
-// XLA guarantees that each buffer has the bytes that its shape says; all else
-// is checked here, on dimensions alone and before anything is computed.
+// A program from outside may call a handler with any buffers and attributes. XLA guarantees that each buffer has the
+// bytes that its shape says; all else is checked here, on dimensions alone and before anything is computed.
 //
 // Place:    worker/linalg, for the kernels alone.
 // Threads:  pure functions.
-// Errors:   InvalidArgument for shapes and attributes, ResourceExhausted for
-// what LAPACK can't address or memory
-//           can't hold. The messages name the operand.
+// Errors:   InvalidArgument for shapes and attributes, ResourceExhausted for what LAPACK can't address or memory can't
+//           hold. The messages name the operand.
 #pragma once
 
 #include <cmath>
@@ -32,8 +29,7 @@ namespace switchtower::linalg {
 
 using Dims = absl::Span<const int64_t>;
 
-// A batch of matrices, one after the other, each column-major: the layout that
-// the lowering asks for.
+// A batch of matrices, one after the other, each column-major: the layout that the lowering asks for.
 struct MatrixBatch {
   int64_t count = 0;
   int rows = 0, cols = 0;
@@ -49,19 +45,16 @@ struct MatrixBatch {
 absl::StatusOr<MatrixBatch> Matrices(std::string_view name, Dims dims);
 absl::StatusOr<MatrixBatch> SquareMatrices(std::string_view name, Dims dims);
 
-// `dims` must be the batch of `matrices` (its dimensions but the last two),
-// followed by `tail`.
+// `dims` must be the batch of `matrices` (its dimensions but the last two), followed by `tail`.
 absl::Status CheckDims(std::string_view name, Dims dims, Dims matrices, std::initializer_list<int64_t> tail);
 
 // An attribute that is one of LAPACK's letters.
 absl::StatusOr<char> Letter(std::string_view name, uint8_t value, std::string_view allowed);
 
-// `quantity` is something that LAPACK computes in 32 bits, where an overflow
-// would corrupt memory.
+// `quantity` is something that LAPACK computes in 32 bits, where an overflow would corrupt memory.
 absl::Status CheckAddressable(std::string_view routine, double quantity);
 
-// The workspace for `query(T* answer)`, a call of LAPACK with LWORK -1;
-// `minimum` is what its documentation asks for.
+// The workspace for `query(T* answer)`, a call of LAPACK with LWORK -1; `minimum` is what its documentation asks for.
 template <typename T, typename Query>
 absl::StatusOr<int> WorkspaceSize(std::string_view routine, int64_t minimum, const Query& query) {
   RETURN_IF_ERROR(CheckAddressable(routine, static_cast<double>(minimum)));
@@ -69,8 +62,7 @@ absl::StatusOr<int> WorkspaceSize(std::string_view routine, int64_t minimum, con
   if (query(&answer) != 0) {
     return absl::InternalError("a workspace query of LAPACK failed");
   }
-  // A float holds large sizes only roughly: never believe one below the
-  // minimum.
+  // A float holds large sizes only roughly: never believe one below the minimum.
   const double best = std::ceil(static_cast<double>(std::real(answer)));
   const double most = std::numeric_limits<int>::max();
   return static_cast<int>(std::fmin(std::fmax(best, static_cast<double>(minimum > 1 ? minimum : 1)), most));
@@ -102,8 +94,8 @@ void CopyInto(T* result, const T* operand, int64_t size) {
   if (result != operand && size > 0) std::memcpy(result, operand, sizeof(T) * static_cast<size_t>(size));
 }
 
-// Results that a routine leaves as they are when it fails or isn't asked for
-// them: whatever memory held before belongs to somebody else.
+// Results that a routine leaves as they are when it fails or isn't asked for them: whatever memory held before belongs
+// to somebody else.
 template <typename T>
 void Clear(T* result, int64_t size) {
   if (size > 0) std::memset(static_cast<void*>(result), 0, sizeof(T) * static_cast<size_t>(size));

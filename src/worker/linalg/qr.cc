@@ -1,8 +1,6 @@
-// QR: the factorisation (geqrf), with column pivoting (geqp3), its Q (orgqr),
-// and products with Q (ormqr).
+// QR: the factorisation (geqrf), with column pivoting (geqp3), its Q (orgqr), and products with Q (ormqr).
 //
-// Workspace: LAPACK multiplies a dimension by its block size, at most 64 plus
-// the triangular factors, in 32 bits.
+// Workspace: LAPACK multiplies a dimension by its block size, at most 64 plus the triangular factors, in 32 bits.
 #include "worker/linalg/batch_map.h"
 #include "worker/linalg/families.h"
 #include "worker/linalg/kernel.h"
@@ -103,8 +101,7 @@ struct PivotedQr {
   }
 };
 
-// The number of reflectors: the last dimension of `taus`, which are vectors of
-// one for each matrix of `matrices`.
+// The number of reflectors: the last dimension of `taus`, which are vectors of one for each matrix of `matrices`.
 absl::StatusOr<int> Reflectors(Dims taus, Dims matrices, int most) {
   const int64_t count = taus.empty() ? -1 : taus.back();
   RETURN_IF_ERROR(CheckDims("taus", taus, matrices, {count}));

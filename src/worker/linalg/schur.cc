@@ -1,5 +1,4 @@
-// Schur form of general matrices (gees). Eigenvalues of real matrices come as
-// real and imaginary parts, in two results.
+// Schur form of general matrices (gees). Eigenvalues of real matrices come as real and imaginary parts, in two results.
 #include "worker/linalg/batch_map.h"
 #include "worker/linalg/families.h"
 #include "worker/linalg/kernel.h"

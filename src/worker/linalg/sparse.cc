@@ -1,9 +1,7 @@
-// A sparse matrix in CSR form times a dense matrix or vector, both row-major
-// (jax.experimental.sparse).
+// A sparse matrix in CSR form times a dense matrix or vector, both row-major (jax.experimental.sparse).
 //
-// Row r of the sparse matrix has the entries [starts[r], starts[r + 1]) of
-// `values` and `columns`. These are data that the program computes, so each is
-// checked before it is used as an index.
+// Row r of the sparse matrix has the entries [starts[r], starts[r + 1]) of `values` and `columns`. These are data that
+// the program computes, so each is checked before it is used as an index.
 #include "worker/linalg/batch_map.h"
 #include "worker/linalg/families.h"
 #include "worker/linalg/kernel.h"

@@ -1,5 +1,4 @@
-// Singular values: divide and conquer (gesdd) and QR iteration (gesvd).
-// Operands and results are alike.
+// Singular values: divide and conquer (gesdd) and QR iteration (gesvd). Operands and results are alike.
 #include <algorithm>
 
 #include "worker/linalg/batch_map.h"
@@ -9,9 +8,8 @@
 namespace switchtower::linalg {
 namespace {
 
-// How large U and VT are: whole for mode 'A', as many vectors as values for
-// 'S'. For 'N', where they stay zero, jax gives them the size that they would
-// have; the dimensions of the two results, `u` and `vt`, tell.
+// How large U and VT are: whole for mode 'A', as many vectors as values for 'S'. For 'N', where they stay zero, jax
+// gives them the size that they would have; the dimensions of the two results, `u` and `vt`, tell.
 struct Vectors {
   char mode;
   int u_cols, vt_rows;
@@ -25,9 +23,8 @@ absl::StatusOr<Vectors> ReadMode(uint8_t mode, const MatrixBatch& x, Dims u, Dim
   return Vectors{letter, x.smaller(), x.smaller()};
 }
 
-// The largest product of dimensions in either routine: it decides between
-// algorithms by them, in 32 bits, and a wrong decision writes beyond the
-// workspace.
+// The largest product of dimensions in either routine: it decides between algorithms by them, in 32 bits, and a wrong
+// decision writes beyond the workspace.
 double LargestProduct(const MatrixBatch& x) {
   const double small = x.smaller(), large = x.larger();
   return 5 * small * small + 4 * small * large + 256 * large;

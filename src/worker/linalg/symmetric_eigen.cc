@@ -1,5 +1,5 @@
-// Symmetric and Hermitian matrices: eigenvalues and vectors (syevd, heevd),
-// reduction to tridiagonal form (sytrd, hetrd).
+// Symmetric and Hermitian matrices: eigenvalues and vectors (syevd, heevd), reduction to tridiagonal form (sytrd,
+// hetrd).
 #include <algorithm>
 
 #include "worker/linalg/batch_map.h"
@@ -60,8 +60,7 @@ struct SymmetricEigen {
     int work, reals, integers;
   };
 
-  // LAPACK documents them exactly. Only the first is worth asking for, since it
-  // grows with the block size.
+  // LAPACK documents them exactly. Only the first is worth asking for, since it grows with the block size.
   static absl::StatusOr<Sizes> FindSizes(char job, char triangle, const MatrixBatch& x, T* a, R* w) {
     const int64_t n = x.rows;
     const bool vectors = job == 'V';

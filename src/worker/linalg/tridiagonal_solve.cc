@@ -1,8 +1,7 @@
-// Tridiagonal systems with many right-hand sides: plain (gtsv), and with pivots
-// moved away from zero, for inverse iteration (SolvePerturbed).
+// Tridiagonal systems with many right-hand sides: plain (gtsv), and with pivots moved away from zero, for inverse
+// iteration (SolvePerturbed).
 //
-// The three diagonals have n elements each; the first of the lower and the last
-// of the upper one are unused.
+// The three diagonals have n elements each; the first of the lower and the last of the upper one are unused.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,8 +13,7 @@
 namespace switchtower::linalg {
 namespace {
 
-// `right` is the right-hand side; its batch and rows are those of the
-// diagonals.
+// `right` is the right-hand side; its batch and rows are those of the diagonals.
 absl::StatusOr<MatrixBatch> CheckSystem(Dims lower, Dims diagonal, Dims upper, Dims right, Dims solution) {
   ASSIGN_OR_RETURN(const MatrixBatch b, Matrices("b", right));
   RETURN_IF_ERROR(CheckDims("dl", lower, right, {b.rows}));
@@ -74,12 +72,10 @@ struct TridiagonalSolve {
   }
 };
 
-// Gaussian elimination with row interchanges on one tridiagonal matrix, as
-// LAPACK's lagtf does it, with the right-hand sides transformed along; then
-// back substitution as lagts does it with JOB = -1: a pivot too small to divide
-// by is moved by multiples of eps * max|U|, so that a singular system gives a
-// huge but finite solution. lagts takes one right-hand side; here a pivot is
-// moved for all of them at once, like jaxlib's.
+// Gaussian elimination with row interchanges on one tridiagonal matrix, as LAPACK's lagtf does it, with the right-hand
+// sides transformed along; then back substitution as lagts does it with JOB = -1: a pivot too small to divide by is
+// moved by multiples of eps * max|U|, so that a singular system gives a huge but finite solution. lagts takes one
+// right-hand side; here a pivot is moved for all of them at once, like jaxlib's.
 template <typename T>
 class PerturbedSolver {
  public:
@@ -157,9 +153,8 @@ class PerturbedSolver {
     for (int j = 0; j < cols_; ++j) At(x, k, j) = right_.get()[j] * scale * (T(1) / pivot);
   }
 
-  // Moves or scales `pivot` until values up to `largest` divided by it are
-  // finite. Returns the factor by which they must be scaled too. Ends: each
-  // move doubles the next one, and any pivot from 1 on will do.
+  // Moves or scales `pivot` until values up to `largest` divided by it are finite. Returns the factor by which they
+  // must be scaled too. Ends: each move doubles the next one, and any pivot from 1 on will do.
   static R MakeDivisible(T& pivot, R step, R largest) {
     constexpr R kSafe = std::numeric_limits<R>::min();
     constexpr R kBig = R(1) / kSafe;
