@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "fuzz_inputs.pb.h"
 #include "tests/fuzz/proto_target.h"
+#include "transport/wire.h"
 #include "wire/worker/frame_body.h"
 #include "wire/worker/hello.h"
 #include "wire/worker/worker_codec.h"
@@ -118,5 +119,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switchtower::DecodeEvent(bytes).IgnoreError();
   switchtower::DecodeHello(bytes).IgnoreError();
   switchtower::DecodeHelloReply(bytes).IgnoreError();
+  switchtower::transport_wire::DecodeHello(bytes).IgnoreError();
   return switchtower::fuzz::RunOnMessage<switchtower::fuzz::WorkerCommandsInput>(data, size, switchtower::fuzz::Run);
 }
