@@ -1,38 +1,57 @@
 // A plug-in program, the JSON in which a client asks for a reshard: what parses names known devices, and its shardings
 // are valid for the arrays that they let pass.
+//
+// The input is the JSON, or the message that it is made of.
+#include <google/protobuf/util/json_util.h>
+
 #include <string>
 
 #include "base/check.h"
-#include "google/protobuf/stubs/logging.h"
+#include "switchtower/plugin_program.pb.h"
+#include "tests/fuzz/proto_target.h"
 #include "wire/ifrt/plugin_program.h"
 
 namespace switchtower::fuzz {
 namespace {
 
-void Run(const std::string& input) {
+void CheckSharding(const PlacedSharding& placed, const Shape& shape) {
+  const auto sharding = ToSharding(placed, shape);
+  if (!sharding.ok()) return;
+  CHECK(ValidateSharding(*sharding, shape).ok());
+  for (int i = 0; i < sharding->num_shards(); ++i) CHECK(ShardShape(*sharding, shape, i).ok());
+}
+
+void RunText(const std::string& text) {
   DeviceSet known;
   for (uint64_t id = 0; id < 8; ++id) known.insert(DeviceId{id});
-  const auto program = ParsePluginProgram(input, known);
+  const auto program = ParsePluginProgram(text, known);
   if (!program.ok()) return;
   CHECK(!program->from.empty() && program->from.size() == program->to.size());
-  for (const auto* placed : {&program->from, &program->to}) {
-    for (const PlacedSharding& each : *placed) {
-      for (DeviceId device : each.devices) CHECK(known.contains(device));
-      for (const Shape& shape : {Shape{DType::kF32, {}}, Shape{DType::kF32, {8}}, Shape{DType::kS8, {0, 5}}}) {
-        const auto sharding = ToSharding(each, shape);
-        if (!sharding.ok()) continue;
-        CHECK(ValidateSharding(*sharding, shape).ok());
-        CHECK(ShardShape(*sharding, shape, sharding->num_shards() - 1).ok());
-      }
+  for (const auto* side : {&program->from, &program->to}) {
+    for (const PlacedSharding& placed : *side) {
+      for (DeviceId device : placed.devices) CHECK(known.contains(device));
+      CheckSharding(placed, Shape{DType::kF32, {}});
+      CheckSharding(placed, Shape{DType::kF32, {8}});
+      CheckSharding(placed, Shape{DType::kS8, {7, 6}});
     }
   }
+}
+
+void Run(const plugin::Program& input) {
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(input, &json).ok()) return;
+  RunText("__serialized_plugin_program " + json);
 }
 
 }  // namespace
 }  // namespace switchtower::fuzz
 
+std::unique_ptr<google::protobuf::Message> switchtower::fuzz::NewInput() {
+  return std::make_unique<switchtower::plugin::Program>();
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static google::protobuf::LogSilencer quiet;
-  switchtower::fuzz::Run({reinterpret_cast<const char*>(data), size});
+  switchtower::fuzz::RunOnMessage<switchtower::plugin::Program>(data, size, switchtower::fuzz::Run);
+  switchtower::fuzz::RunText({reinterpret_cast<const char*>(data), size});
   return 0;
 }

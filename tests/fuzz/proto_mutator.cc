@@ -97,12 +97,19 @@ const Texts& Words(const std::string& field) {
   return found == table.end() ? table.at("") : found->second;
 }
 
-// xla::ifrt::HloSharding names the bytes of an xla.ifrt.HloShardingProto.
-std::unique_ptr<Message> NewByTypeName(const std::string& type_name) {
-  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-  const Descriptor* type = pool->FindMessageTypeByName(absl::StrReplaceAll(type_name, {{"::", "."}}) + "Proto");
+std::unique_ptr<Message> NewByName(const std::string& name) {
+  const Descriptor* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(name);
   if (type == nullptr) return nullptr;
   return std::unique_ptr<Message>(MessageFactory::generated_factory()->GetPrototype(type)->New());
+}
+
+// An empty message of the kind whose bytes the field holds; null if it isn't known to hold one.
+std::unique_ptr<Message> NewInside(const Message& message, const FieldDescriptor* field) {
+  if (field->name() == "xla_hlo_sharding") return NewByName("xla.OpSharding");
+  const FieldDescriptor* type = message.GetDescriptor()->FindFieldByName("type_name");
+  if (field->name() != "data" || type == nullptr) return nullptr;
+  // Of xla.ifrt.Serialized: xla::ifrt::HloSharding names the bytes of an xla.ifrt.HloShardingProto.
+  return NewByName(absl::StrReplaceAll(message.GetReflection()->GetString(message, type), {{"::", "."}}) + "Proto");
 }
 
 std::string MutatedBytes(std::string bytes) {
@@ -193,13 +200,10 @@ class Mutator {
   }
 
   std::string Text(const Message& message, const FieldDescriptor* field, std::string now) {
-    if (field->name() == "data") {  // of xla.ifrt.Serialized
-      const FieldDescriptor* type = message.GetDescriptor()->FindFieldByName("type_name");
-      auto inner = type == nullptr ? nullptr : NewByTypeName(message.GetReflection()->GetString(message, type));
-      if (inner != nullptr && Below(8) != 0 && inner->ParseFromString(now)) {
-        MutateOnce(*inner);
-        return inner->SerializeAsString();
-      }
+    auto inner = NewInside(message, field);
+    if (inner != nullptr && Below(8) != 0 && inner->ParseFromString(now)) {
+      MutateOnce(*inner);
+      return inner->SerializeAsString();
     }
     if (Below(3) == 0) {
       const Texts& words = Words(field->name());
