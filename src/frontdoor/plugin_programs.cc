@@ -1,7 +1,5 @@
 #include "frontdoor/plugin_programs.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
@@ -95,11 +93,13 @@ absl::Status PluginPrograms::Run(Entry& entry, const ExecuteRequest& request, co
     for (ArrayId result : results) session_.BindError(result, status);
     return status;
   }
+  std::vector<bool> donated(results.size(), entry.program.donate);
+  for (uint32_t kept : request.non_donatable) {
+    if (kept < donated.size()) donated[kept] = false;
+  }
   for (size_t i = 0; i < results.size(); ++i) {
-    const auto& kept = request.non_donatable;
-    const bool donate = entry.program.donate && std::find(kept.begin(), kept.end(), i) == kept.end();
     status.Update(session_.Reshard({&request.arguments[i], 1}, {&results[i], 1}, {&(*specs)[i], 1},
-                                   donate ? CopySemantics::kDonateInput : CopySemantics::kAlwaysCopy,
+                                   donated[i] ? CopySemantics::kDonateInput : CopySemantics::kAlwaysCopy,
                                    request.user_context));
   }
   if (status.ok()) entry.results = *std::move(specs);

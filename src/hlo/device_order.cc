@@ -36,6 +36,7 @@ struct SplitAxis {
 absl::Status CheckRef(const xla::MeshProto& mesh, const xla::AxisRefProto& ref) {
   const int64_t axis = ref.mesh_axis_index();
   if (axis < 0 || axis >= mesh.axes_size()) return Bad("an axis that the mesh doesn't have");
+  if (mesh.axes(axis).size() < 1) return Bad("an axis of no devices");
   if (!ref.has_sub_axis_info()) return absl::OkStatus();
   const int64_t pre = ref.sub_axis_info().pre_size();
   const int64_t size = ref.sub_axis_info().size();

@@ -1,5 +1,7 @@
 #include "hlo/program_info.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "hlo/module_builder.h"
@@ -173,6 +175,17 @@ TEST(ProgramInfoTest, NamedShardingsAreWrittenOut) {
             (Dims{0, 4, 1, 5, 2, 6, 3, 7}));
   named->mutable_dim_shardings(1)->clear_axes();
   EXPECT_EQ(AsTileSharding(sharding, 8)->type(), xla::OpSharding::REPLICATED);
+}
+
+// Nothing is divided by the number of their tiles.
+TEST(ProgramInfoTest, AxesOfNoDevicesAreRefused) {
+  for (int64_t size : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    xla::OpSharding sharding;
+    auto* named = sharding.mutable_named_sharding();
+    named->mutable_mesh()->add_axes()->set_size(size);
+    for (int i = 0; i < 3; ++i) named->add_dim_shardings()->add_axes()->set_mesh_axis_index(0);
+    EXPECT_FALSE(ShardCounts(sharding, 3, 8).ok()) << size;
+  }
 }
 
 TEST(ProgramInfoTest, UnreducedAxesAreGroupsThatCutNothing) {

@@ -1,16 +1,22 @@
-// What a controller sends to a worker, as bytes: the decoder, and behind it a worker on the fake engine.
+// What a controller sends to a worker, as bytes: the decoder, and behind it a worker on the fake engine. What another
+// worker says in between.
 //
 // What decodes is encoded to what decodes to the same again. The worker takes every command that its decoder lets
-// pass, in any order.
+// pass, and every message of its peer, in any order, and then answers.
+#include <future>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "fuzz_inputs.pb.h"
 #include "tests/fuzz/proto_target.h"
+#include "transport/wire.h"
 #include "wire/worker/frame_body.h"
 #include "wire/worker/hello.h"
 #include "wire/worker/worker_codec.h"
 #include "worker/agent/testing_worker.h"
+#include "worker/exec/outbound_transfer.h"
 
 namespace switchtower::fuzz {
 namespace {
@@ -36,8 +42,51 @@ void CheckEncoding(const WorkerCommand& command) {
   CHECK(EncodeCommandHead(*again) == head);
 }
 
+// Worker 2 beside the cluster's worker 1.
+class Peer {
+ public:
+  explicit Peer(TestCluster& cluster) : cluster_(cluster), fabric_(cluster.network().NewEndpoint()) {
+    fabric_->Start(kId);
+    fabric_->SetPeers({{cluster.node(0).id, {{"in-process"}, "in-process", "secret"}}});
+    SetPeers command;
+    for (WorkerId id : {cluster.node(0).id, kId}) {
+      command.peers.push_back({id, "in-process", {"in-process"}, "secret"});
+    }
+    cluster.controller(0).Send(command);
+  }
+
+  void Say(const WorkerCommandsInput::PeerMessage& message) {
+    const LaunchId transfer{message.transfer().epoch(), message.transfer().number()};
+    fabric_->Send(cluster_.node(0).id,
+                  TransferMessage{transfer, message.ordinal(), message.piece(), message.is_error()}.ToHeader(),
+                  Payload(message.body()), nullptr);
+    AwaitTaken();
+  }
+  void Die() {
+    fabric_->Stop();
+    AwaitTaken();
+  }
+
+ private:
+  static constexpr WorkerId kId{2};
+
+  // Worker 1 takes its messages in order, and tells that the last one was sent after it took it, if that is its own.
+  void AwaitTaken() {
+    std::promise<void> taken;
+    cluster_.node(0).fabric->Send(cluster_.node(0).id, TransferMessage{}.ToHeader(), Payload(),
+                                  [&taken](absl::Status) { taken.set_value(); });
+    taken.get_future().get();
+  }
+
+  TestCluster& cluster_;
+  const std::unique_ptr<Fabric> fabric_;
+};
+
 void Run(const WorkerCommandsInput& input) {
+  static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
+  (void)quiet;
   TestCluster cluster(1);
+  Peer peer(cluster);
   cluster.node(0).engine.RegisterProgram("one", 1, {0},
                                          [](const FakeCall& call) -> absl::StatusOr<std::vector<FakeValue>> {
                                            if (call.arguments.empty())
@@ -45,13 +94,15 @@ void Run(const WorkerCommandsInput& input) {
                                            return std::vector<FakeValue>{call.arguments[0]};
                                          });
   for (int i = 0; i < input.commands_size() && i < kCommandsMax; ++i) {
-    const auto command =
-        DecodeCommand(worker_wire::FrameHead(input.commands(i).command()) + input.commands(i).payload());
+    const WorkerCommandsInput::Command& step = input.commands(i);
+    for (const auto& message : step.peer_messages()) peer.Say(message);
+    if (step.peer_dies()) peer.Die();
+    const auto command = DecodeCommand(worker_wire::FrameHead(step.command()) + step.payload());
     if (!command.ok()) continue;
     CheckEncoding(*command);
     if (!AsksForMuch(*command)) cluster.controller(0).Send(*command);
   }
-  cluster.Settle(0);
+  CHECK(cluster.controller(0).Await(SessionId{0}, {}).ok());
 }
 
 }  // namespace
@@ -68,5 +119,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switchtower::DecodeEvent(bytes).IgnoreError();
   switchtower::DecodeHello(bytes).IgnoreError();
   switchtower::DecodeHelloReply(bytes).IgnoreError();
+  switchtower::transport_wire::DecodeHello(bytes).IgnoreError();
   return switchtower::fuzz::RunOnMessage<switchtower::fuzz::WorkerCommandsInput>(data, size, switchtower::fuzz::Run);
 }

@@ -20,6 +20,7 @@ void ForEachOffset(const std::vector<int64_t>& dims, const std::vector<int64_t>&
     visit(offset);
     size_t d = dims.size();
     while (d-- > 0) {
+      if (dims[d] == 1) continue;  // a stride that takes no step may be anything
       offset += strides[d];
       if (++index[d] < dims[d]) break;
       offset -= strides[d] * dims[d];
@@ -37,6 +38,7 @@ absl::StatusOr<int64_t> RegionBytes(const Shape& shape, const std::vector<int64_
   int64_t bytes = HostBytes(shape.dtype);
   for (int d = 0; d < shape.rank(); ++d) {
     int64_t extent = 0;
+    if (shape.dims[d] == 1) continue;
     if (strides[d] < 0 || __builtin_mul_overflow(strides[d], shape.dims[d] - 1, &extent) ||
         __builtin_add_overflow(bytes, extent, &bytes) || bytes / 4 > shape.host_bytes() + 1024) {
       return absl::InvalidArgumentError(fmt::format("byte stride {} can't be used", strides[d]));

@@ -1,6 +1,5 @@
 #include "controller/graph/launch_requests.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +24,11 @@ std::vector<uint32_t> DonatedArguments(SessionContext& session, const ExecuteReq
     LogicalArray* array = session.arrays.Find(id);
     array->mark = array->mark == once || array->mark == twice ? twice : once;
   }
+  std::vector<bool> kept(request.arguments.size(), false);
+  for (uint32_t index : request.non_donatable) kept[index] = true;
   for (int32_t parameter : info.donatable_parameters) {
     const auto index = static_cast<uint32_t>(parameter);
-    if (std::find(request.non_donatable.begin(), request.non_donatable.end(), index) != request.non_donatable.end()) {
-      continue;
-    }
-    if (session.arrays.Find(request.arguments[index])->mark == once) donated.push_back(index);
+    if (!kept[index] && session.arrays.Find(request.arguments[index])->mark == once) donated.push_back(index);
   }
   return donated;
 }

@@ -63,6 +63,7 @@ absl::StatusOr<int64_t> HostBufferBytes(const Shape& shape, const std::optional<
   if (shape.elements() == 0) return 0;
   int64_t bytes = HostBytes(shape.dtype);
   for (size_t d = 0; d < shape.dims.size(); ++d) {
+    if (shape.dims[d] == 1) continue;  // a stride that takes no step may be anything
     const int64_t stride = (*byte_strides)[d];
     int64_t extent = 0;
     if (stride < 0 || __builtin_mul_overflow(stride, shape.dims[d] - 1, &extent) ||

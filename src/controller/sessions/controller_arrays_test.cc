@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/graph/put_requests.h"
 #include "controller/sessions/testing_controller.h"
 
 namespace switchtower {
@@ -161,6 +162,15 @@ TEST_F(ArraysTest, BitcastsKeepTheBytes) {
   ArraySpec too_long = TiledSpec({2}, {0});
   const ArrayId source{2}, result{5};
   EXPECT_FALSE(session->Bitcast({&source, 1}, {&result, 1}, {&too_long, 1}, CopySemantics::kReuseInput, 0).ok());
+}
+
+TEST(HostBufferBytesTest, StridesThatTakeNoStepMayBeAnything) {
+  for (int64_t wild : {int64_t{-8}, int64_t{0}, INT64_MAX, INT64_MIN}) {
+    const auto bytes = HostBufferBytes(Shape{DType::kS32, {1, 4}}, {{wild, 8}});
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(*bytes, 28);
+  }
+  EXPECT_FALSE(HostBufferBytes(Shape{DType::kS32, {2, 4}}, {{-8, 8}}).ok());
 }
 
 }  // namespace

@@ -10,21 +10,19 @@
 namespace switchtower {
 namespace {
 
-// A whole axis, or digits of one: coordinate c on the axis counts as (c / divisor) % size.
+// A whole axis, or digits of one: place p of the mesh counts as (p / divisor) % size.
 struct AxisPart {
-  int axis = 0;
   int64_t divisor = 1;
   int64_t size = 1;
 };
 
-absl::StatusOr<AxisPart> ParsePart(const xla::AxisRefProto& proto, const std::vector<int64_t>& axes) {
+// `axes`: all of the mesh's.
+absl::StatusOr<AxisPart> ParsePart(const xla::AxisRefProto& proto, const std::vector<AxisPart>& axes) {
   if (proto.mesh_axis_index() < 0 || proto.mesh_axis_index() >= static_cast<int64_t>(axes.size())) {
     return absl::InvalidArgumentError(
         fmt::format("sharding names axis {} of a mesh of {} axes", proto.mesh_axis_index(), axes.size()));
   }
-  AxisPart part;
-  part.axis = static_cast<int>(proto.mesh_axis_index());
-  part.size = axes[part.axis];
+  AxisPart part = axes[proto.mesh_axis_index()];
   if (!proto.has_sub_axis_info()) return part;
   const int64_t pre = proto.sub_axis_info().pre_size();
   const int64_t size = proto.sub_axis_info().size();
@@ -33,20 +31,22 @@ absl::StatusOr<AxisPart> ParsePart(const xla::AxisRefProto& proto, const std::ve
     return absl::InvalidArgumentError(
         fmt::format("part ({}, {}) doesn't divide a mesh axis of {}", pre, size, part.size));
   }
-  part.divisor = part.size / product;
+  part.divisor *= part.size / product;
   part.size = size;
   return part;
 }
 
-// Axis sizes, with a product of exactly `count`.
-absl::StatusOr<std::vector<int64_t>> MeshAxes(const xla::MeshProto& mesh, int64_t count) {
-  std::vector<int64_t> axes;
+// The axes of places in row-major order, with a product of exactly `count`.
+absl::StatusOr<std::vector<AxisPart>> MeshAxes(const xla::MeshProto& mesh, int64_t count) {
+  std::vector<AxisPart> axes(mesh.axes_size());
   int64_t product = 1;
-  for (const auto& axis : mesh.axes()) {
-    if (axis.size() < 1 || axis.size() > count || (product *= axis.size()) > count) break;
-    axes.push_back(axis.size());
+  for (int a = mesh.axes_size(); a-- > 0;) {
+    const int64_t size = mesh.axes(a).size();
+    axes[a] = {product, size};
+    if (size < 1 || size > count || (product *= size) > count) product = 0;
+    if (product == 0) break;
   }
-  if (static_cast<int>(axes.size()) != mesh.axes_size() || product != count) {
+  if (product != count) {
     return absl::InvalidArgumentError(fmt::format("mesh doesn't have the sharding's {} devices", count));
   }
   return axes;
@@ -80,7 +80,7 @@ absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto,
     target.kind = Sharding::Kind::kReplicated;
     return target;
   }
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, MeshAxes(proto.mesh(), count));
+  ASSIGN_OR_RETURN(const std::vector<AxisPart> axes, MeshAxes(proto.mesh(), count));
   ASSIGN_OR_RETURN(const std::vector<int64_t> positions, MeshPositions(proto.mesh(), count));
   if (proto.dim_shardings_size() > shape.rank()) {
     return absl::InvalidArgumentError(
@@ -95,7 +95,7 @@ absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto,
       tile_dims[d] *= part.size;
       tiles *= part.size;
       if (tiles > count) return absl::InvalidArgumentError("sharding uses a mesh axis twice");
-      parts[d].push_back(part);
+      if (part.size > 1) parts[d].push_back(part);
     }
   }
   const bool whole = proto.manual_axes_size() == 0 && proto.unreduced_axes_size() == 0;
@@ -109,17 +109,9 @@ absl::StatusOr<Sharding> FromNamedSharding(const xla::NamedShardingProto& proto,
   std::vector<int64_t> members(tiles, 0);
   std::vector<int64_t> tile_devices(count, -1);
   for (int64_t place = 0; place < count; ++place) {
-    std::vector<int64_t> coordinates(axes.size());
-    int64_t rest = place;
-    for (size_t a = axes.size(); a-- > 0;) {
-      coordinates[a] = rest % axes[a];
-      rest /= axes[a];
-    }
     int64_t tile = 0;
-    for (int d = 0; d < shape.rank(); ++d) {
-      for (const AxisPart& part : parts[d]) {
-        tile = tile * part.size + coordinates[part.axis] / part.divisor % part.size;
-      }
+    for (const auto& cuts : parts) {
+      for (const AxisPart& part : cuts) tile = tile * part.size + place / part.divisor % part.size;
     }
     if (members[tile] == group) return absl::InvalidArgumentError("sharding uses a mesh axis twice");
     tile_devices[tile * group + members[tile]++] = positions[place];

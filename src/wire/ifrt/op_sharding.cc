@@ -10,8 +10,16 @@
 namespace switchtower {
 namespace {
 
+// An array's dimensions and as many groups behind them. Each place of a device is worked out from all tile dimensions,
+// and dimensions of 1 would fit in any number.
+constexpr size_t kTileDimsMax = 2 * kMaxRank;
+
 // The product of `dims`, if all are positive and it is at most `limit`.
 absl::StatusOr<int64_t> BoundedProduct(const std::vector<int64_t>& dims, int64_t limit) {
+  if (dims.size() > kTileDimsMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("sharding has {} tile dimensions, at most {} are supported", dims.size(), kTileDimsMax));
+  }
   int64_t product = 1;
   for (int64_t dim : dims) {
     if (dim < 1 || dim > limit || (product *= dim) > limit) {

@@ -1,5 +1,7 @@
 #include "wire/ifrt/sharding.h"
 
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "wire/ifrt/op_sharding.h"
@@ -111,6 +113,34 @@ TEST(OpShardingTest, BadTilesAreRefused) {
   maximal.set_type(xla::OpSharding::MAXIMAL);
   maximal.add_tile_assignment_devices(7);
   EXPECT_FALSE(FromOpSharding(maximal, Devices(2), "", kMatrix).ok());
+}
+
+// Each place of a device would be worked out from all of them.
+TEST(OpShardingTest, TileDimensionsOfOneAreBounded) {
+  const std::vector<int64_t> ones(1000, 1);
+  std::vector<int32_t> order(1000);
+  std::iota(order.begin(), order.end(), 0);
+  xla::OpSharding groups = Iota({2, 1}, {2}, {0});
+  for (size_t i = 0; i < ones.size(); ++i) {
+    groups.add_tile_assignment_dimensions(1);
+    groups.add_last_tile_dims(xla::OpSharding::REPLICATED);
+  }
+  EXPECT_FALSE(FromOpSharding(groups, Devices(2), "", kMatrix).ok());
+  EXPECT_FALSE(FromOpSharding(Iota({1, 1}, ones, order), Devices(1), "", kMatrix).ok());
+}
+
+TEST(NamedShardingTest, AxesOfOneCutNothing) {
+  xla::OpSharding proto;
+  auto* named = proto.mutable_named_sharding();
+  for (int64_t size : {1, 2, 1, 3, 1}) named->mutable_mesh()->add_axes()->set_size(size);
+  for (int64_t axis : {4, 3, 0}) named->add_dim_shardings()->add_axes()->set_mesh_axis_index(axis);
+  for (int64_t axis : {2, 1}) named->mutable_dim_shardings(2)->add_axes()->set_mesh_axis_index(axis);
+  auto sharding = FromOpSharding(proto, Devices(6), "", Shape{DType::kF32, {8, 6, 4}});
+  ASSERT_TRUE(sharding.ok()) << sharding.status();
+  EXPECT_EQ(sharding->tile_dims, (std::vector<int64_t>{1, 3, 2}));
+  EXPECT_EQ(sharding->tile_devices, (std::vector<int64_t>{0, 3, 1, 4, 2, 5}));
+  named->mutable_mesh()->mutable_axes(0)->set_size(0);
+  EXPECT_FALSE(FromOpSharding(proto, Devices(6), "", Shape{DType::kF32, {8, 6, 4}}).ok());
 }
 
 TEST(NamedShardingTest, AxesAndPartsOfAxes) {

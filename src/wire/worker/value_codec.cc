@@ -1,5 +1,6 @@
 #include "wire/worker/value_codec.h"
 
+#include <map>
 #include <string>
 
 #include "absl/strings/cord.h"
@@ -16,11 +17,15 @@ void ToProto(const absl::Status& status, pb::Status* out) {
   if (status.ok()) return;
   out->set_code(static_cast<int32_t>(status.code()));
   out->set_message(std::string(status.message()));
-  status.ForEachPayload([&](auto type_url, const absl::Cord& value) {
+  // A status hands them out in an order that depends on where it lies.
+  std::map<std::string, std::string> sorted;
+  status.ForEachPayload(
+      [&](auto type_url, const absl::Cord& value) { sorted[std::string(type_url)] = std::string(value); });
+  for (const auto& [type_url, value] : sorted) {
     pb::Status::Payload* payload = out->add_payloads();
-    payload->set_type_url(std::string(type_url));
-    payload->set_value(std::string(value));
-  });
+    payload->set_type_url(type_url);
+    payload->set_value(value);
+  }
 }
 
 void ToProto(const LaunchId& id, pb::LaunchId* out) {

@@ -1,5 +1,6 @@
 #include "wire/worker/worker_codec.h"
 
+#include <memory>
 #include <random>
 #include <string>
 #include <variant>
@@ -177,6 +178,16 @@ TEST(WorkerCodec, StatusesKeepTheirPayloads) {
   EXPECT_EQ(failed.cause, CauseWithPayload());
   EXPECT_EQ(failed.launch, (LaunchId{1, 2}));
   EXPECT_FALSE(failed.origin);
+}
+
+TEST(WorkerCodec, EqualStatusesAreEqualBytes) {
+  std::vector<std::unique_ptr<CancelLaunch>> commands;  // a status' order of payloads depends on its address
+  for (int i = 0; i < 64; ++i) {
+    commands.push_back(std::make_unique<CancelLaunch>(CancelLaunch{{1, 2}, absl::InternalError("why")}));
+    for (const char* type : {"a", "b", "c"}) commands.back()->cause.SetPayload(type, absl::Cord("value"));
+  }
+  const std::string bytes = EncodeCommandHead(*commands[0]);
+  for (const auto& command : commands) EXPECT_EQ(EncodeCommandHead(*command), bytes);
 }
 
 TEST(WorkerCodec, Events) {

@@ -311,6 +311,11 @@ absl::StatusOr<std::vector<EngineBufferPtr>> FakeEngine::Execute(const EngineExe
       call.arguments.push_back(*std::move(value));
     }
     for (const int64_t index : program->donated) {
+      if (index >= static_cast<int64_t>(arguments->size())) {
+        results = absl::InvalidArgumentError(fmt::format("fake program {} was given {} arguments and donates number {}",
+                                                         program->text, arguments->size(), index));
+        break;
+      }
       bool kept = false;
       for (const int64_t other : non_donatable) kept = kept || other == index;
       if (!kept) arguments->at(static_cast<size_t>(index))->Delete();

@@ -29,12 +29,14 @@ void CopyElements(const Shape& shape, const char* source, const std::vector<int6
     size_t d = rank;
     while (d > 0) {
       --d;
-      source += source_strides[d];
-      destination += destination_strides[d];
-      if (++index[d] < shape.dims[d]) break;
-      source -= source_strides[d] * shape.dims[d];
-      destination -= destination_strides[d] * shape.dims[d];
-      index[d] = 0;
+      if (shape.dims[d] > 1) {  // otherwise there is no step, and the strides may be anything
+        source += source_strides[d];
+        destination += destination_strides[d];
+        if (++index[d] < shape.dims[d]) break;
+        source -= source_strides[d] * shape.dims[d];
+        destination -= destination_strides[d] * shape.dims[d];
+        index[d] = 0;
+      }
       if (d == 0) return;
     }
     if (rank == 0) return;

@@ -22,6 +22,7 @@ void ForEachIndex(const std::vector<int64_t>& sizes, const std::vector<int64_t>&
     visit(from, to);
     int d = rank - 1;
     for (; d >= 0; --d) {
+      if (sizes[d] == 1) continue;  // a stride that takes no step may be anything
       from += from_strides[d];
       to += to_strides[d];
       if (++index[d] < sizes[d]) break;
@@ -101,6 +102,7 @@ absl::StatusOr<int64_t> StridedRegionBytes(const Shape& shape, const std::vector
   if (shape.elements() == 0) return 0;
   int64_t bytes = element;
   for (int d = 0; d < shape.rank(); ++d) {
+    if (shape.dims[d] == 1) continue;
     int64_t step = 0;
     if (byte_strides[d] < 0) {
       return absl::InvalidArgumentError("negative strides are not supported: copy the array to a dense one first");

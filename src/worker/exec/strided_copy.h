@@ -24,7 +24,7 @@ void CopyBox(const char* from, const std::vector<int64_t>& from_dims, const Box&
 
 // Bytes from the first element to the end of the last one, with these strides. InvalidArgument for negative or
 // overlapping-by-overflow strides and for a region more than `kSpreadMax` times as large as the data: nobody may make
-// a worker hold much memory with a few bytes.
+// a worker hold much memory with a few bytes. Strides of dimensions of one element don't count.
 inline constexpr int64_t kSpreadMax = 64;
 absl::StatusOr<int64_t> StridedRegionBytes(const Shape& shape, const std::vector<int64_t>& byte_strides);
 bool AreDense(const Shape& shape, const std::vector<int64_t>& byte_strides);

@@ -84,5 +84,16 @@ TEST(Strided, SpreadsAndMeasures) {
   EXPECT_TRUE(AreDense(Shape{DType::kU8, {1, 3}}, {999, 1}));
 }
 
+TEST(Strided, StridesThatTakeNoStepMayBeAnything) {
+  const Shape shape{DType::kU8, {1, 3, 1}};
+  for (int64_t wild : {int64_t{-8}, int64_t{0}, INT64_MAX, INT64_MIN}) {
+    ASSERT_TRUE(StridedRegionBytes(shape, {wild, 2, wild}).ok()) << wild;
+    EXPECT_EQ(*StridedRegionBytes(shape, {wild, 2, wild}), 5);
+    std::string region(5, '-');
+    SpreadStrided("abc", shape, {wild, 2, wild}, region.data());
+    EXPECT_EQ(region, "a-b-c");
+  }
+}
+
 }  // namespace
 }  // namespace switchtower

@@ -95,7 +95,7 @@ void TransferTable::Transfer(TransferArray command) {
   for (int32_t ordinal : sources) SendFrom(command, ordinal, inbounds);
   TakeEarly(command.id);
   for (const auto& [peer, cause] : lost_) {
-    FailWhere(cause, /*origin=*/true, [&](const InboundTransfer& inbound) {
+    FailWhere(cause, /*origin=*/true, [&, peer = peer](const InboundTransfer& inbound) {
       return inbound.target().transfer == command.id && inbound.WaitsFor(peer);
     });
   }
