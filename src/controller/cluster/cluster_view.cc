@@ -35,6 +35,7 @@ void ClusterView::Close() {
 
 void ClusterView::OnLease(SeatedLease lease) {
   if (closed_ || lease.state.version < lease_.version) return;
+  lease_ = std::move(lease.state);
   std::vector<bool> named(seats_.size(), false);
   for (const SeatedSlice& slice : lease.slices) {
     for (int32_t host = 0; host < slice.info.num_hosts; ++host) {
@@ -46,16 +47,12 @@ void ClusterView::OnLease(SeatedLease lease) {
       if (index >= static_cast<int32_t>(seats_.size())) seats_.resize(index + 1);
       if (index >= static_cast<int32_t>(named.size())) named.resize(index + 1, false);
       named[index] = true;
-      lease_.secret = lease.state.secret;
-      lease_.id = lease.state.id;
-      lease_.home_epoch = lease.state.home_epoch;
       UpdateSeat(index, fmt::format("slice {} host {}", slice.info.name, host), worker);
     }
   }
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (i >= named.size() || !named[i]) UpdateSeat(static_cast<int32_t>(i), seats_[i].name, nullptr);
   }
-  lease_ = std::move(lease.state);
 }
 
 void ClusterView::UpdateSeat(int32_t index, const std::string& name, const WorkerInfo* worker) {
@@ -135,23 +132,23 @@ void ClusterView::Admit(int32_t index, std::unique_ptr<WorkerChannel> channel) {
   losses_->Returned(index);
   ++binding_version_;
   std::weak_ptr<WorkerLink> weak = link;
-  link->channel->Start(WorkerChannel::Handlers{[this, poster = poster_, weak](WorkerEvent event) {
-                                                 poster->RunOrPost([this, weak, event = std::move(event)]() mutable {
-                                                   WorkerLinkPtr link = weak.lock();
-                                                   if (link != nullptr && link->open)
-                                                     observer_.OnEvent(link, std::move(event));
-                                                 });
-                                               },
-                                               [this, poster = poster_, weak, index](absl::Status why) {
-                                                 poster->Post([this, weak, index, why = std::move(why)] {
-                                                   WorkerLinkPtr link = weak.lock();
-                                                   if (link == nullptr || !link->open || closed_) return;
-                                                   unreachable_(link->info.id);
-                                                   Lose(index,
-                                                        why.ok() ? "its connection ended" : std::string(why.message()));
-                                                   Reconnect(index, link->info.id);
-                                                 });
-                                               }});
+  WorkerChannel::Handlers handlers;
+  handlers.on_event = [this, poster = poster_, weak](WorkerEvent event) {
+    poster->RunOrPost([this, weak, event = std::move(event)]() mutable {
+      WorkerLinkPtr link = weak.lock();
+      if (link != nullptr && link->open) observer_.OnEvent(link, std::move(event));
+    });
+  };
+  handlers.on_closed = [this, poster = poster_, weak, index](absl::Status why) {
+    poster->Post([this, weak, index, why = std::move(why)] {
+      WorkerLinkPtr link = weak.lock();
+      if (link == nullptr || !link->open || closed_) return;
+      unreachable_(link->info.id);
+      Lose(index, why.ok() ? "its connection ended" : std::string(why.message()));
+      Reconnect(index, link->info.id);
+    });
+  };
+  link->channel->Start(std::move(handlers));
   LogInfo("{} is in, worker {:016x}", link->name, link->info.id.value);
   peers_changed_ = true;
   observer_.OnWorkerIn(link);
