@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "hlo/hlo_text_attributes.h"
+#include "hlo/literal_text.h"
 #include "hlo/source_location.h"
 
 namespace switchtower {

@@ -1,4 +1,4 @@
-// The parts of HLO text that are smaller than an instruction: shapes, literals, shardings, attributes.
+// The parts of HLO text that are smaller than an instruction: shapes, shardings, attributes.
 //
 // Place:    hlo; used by hlo_text alone.
 #pragma once
@@ -12,9 +12,6 @@ namespace switchtower {
 
 // "f32[8,4]{1,0}", "(f32[], s32[2]{0})"; `with_layout` false leaves {1,0} out.
 std::string ShapeText(const xla::ShapeProto& shape, bool with_layout);
-
-// What stands in the brackets of constant(...).
-std::string LiteralText(const xla::LiteralProto& literal);
 
 // "{devices=[2,4]<=[8]}"
 std::string ShardingText(const xla::OpSharding& sharding);
