@@ -67,7 +67,7 @@ bool IsProgramFile(std::string_view name) {
   return name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix;
 }
 
-// Empty if it isn't there or isn't ours.
+// NOT_FOUND if it isn't there.
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) {
