@@ -1,7 +1,8 @@
 #include "resource_manager/resource_manager_server.h"
 
 #include <chrono>
-#include <deque>
+#include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -13,12 +14,16 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "resource_manager/cluster_proto.h"
+#include "resource_manager/server_stream.h"
 #include "switchtower/resource_manager_service.grpc.pb.h"
 
 namespace switchtower {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// What a worker may be commanded by is told as a whole each time.
+constexpr uint64_t kGrantsNews = 1;
 
 uint64_t RandomBits() {
   static std::random_device device;  // the system's generator: ids and secrets must be unguessable
@@ -30,61 +35,8 @@ uint64_t EpochFloor() {
       .count();
 }
 
-// A server stream with a queue of messages to write. Deletes itself when gRPC is done with it.
-template <typename In, typename Out>
-class Stream : public grpc::ServerBidiReactor<In, Out> {
- public:
-  void Write(Out message) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    if (finishing_) return;
-    queue_.push_back(std::move(message));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
-  }
-  // What was written before still goes out.
-  void End() EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    if (finishing_) return;
-    finishing_ = true;
-    if (queue_.empty()) this->Finish(grpc::Status::OK);
-  }
-  bool ending() EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    return finishing_;
-  }
-  // At once, without what was written and not taken.
-  void Abort() { context_.TryCancel(); }
-  Clock::time_point last_heard() const {
-    return Clock::time_point(Clock::duration(last_heard_.load(std::memory_order_relaxed)));
-  }
-
- protected:
-  explicit Stream(grpc::CallbackServerContext& context) : context_(context) { Heard(); }
-  void Heard() { last_heard_ = Clock::now().time_since_epoch().count(); }
-
-  void OnWriteDone(bool ok) override {
-    MutexLock lock(mutex_);
-    queue_.pop_front();
-    if (!ok) queue_.clear();
-    if (!queue_.empty()) {
-      this->StartWrite(&queue_.front());
-    } else if (finishing_) {
-      this->Finish(grpc::Status::OK);
-    }
-  }
-  void OnCancel() override { End(); }
-
-  In incoming_;
-
- private:
-  grpc::CallbackServerContext& context_;
-  Mutex mutex_;
-  std::deque<Out> queue_ GUARDED_BY(mutex_);
-  bool finishing_ GUARDED_BY(mutex_) = false;
-  std::atomic<Clock::duration::rep> last_heard_{0};
-};
-
-using WorkerStreamBase = Stream<WorkerReport, WorkerOrder>;
-using ProxyStreamBase = Stream<ProxyCall, ProxyReply>;
+using WorkerStreamBase = ServerStream<WorkerReport, WorkerOrder>;
+using ProxyStreamBase = ServerStream<ProxyCall, ProxyReply>;
 
 }  // namespace
 
@@ -138,14 +90,7 @@ class ResourceManagerServer::Impl::WorkerStream : public WorkerStreamBase {
       MutexLock lock(server_.mutex_);
       server_.worker_streams_.insert(this);
     }
-    StartRead(&incoming_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return End();
-    Heard();
-    if (incoming_.has_register_()) Register(incoming_.register_());
-    StartRead(&incoming_);
+    BeginReading();
   }
 
   void OnDone() override {
@@ -163,6 +108,10 @@ class ResourceManagerServer::Impl::WorkerStream : public WorkerStreamBase {
   }
 
  private:
+  void OnMessage(const WorkerReport& report) override {
+    if (report.has_register_()) Register(report.register_());
+  }
+
   void Register(const RegisterWorker& request) {
     absl::StatusOr<WorkerInfo> worker = absl::UnknownError("");
     {
@@ -228,14 +177,7 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
       MutexLock lock(server_.mutex_);
       server_.proxy_streams_.insert(this);
     }
-    StartRead(&incoming_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return End();
-    Heard();
-    Handle(incoming_);
-    StartRead(&incoming_);
+    BeginReading();
   }
 
   void OnDone() override {
@@ -248,7 +190,8 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
   }
 
  private:
-  void Handle(const ProxyCall& call) {
+  void OnMessage(const ProxyCall& call) override {
+    if (!greeted_ && !call.has_hello()) return Reject(absl::FailedPreconditionError("a proxy says hello first"));
     switch (call.call_case()) {
       case ProxyCall::kHello:
         return Hello(call.hello());
@@ -294,17 +237,23 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
     }
   }
 
-  void Hello(const ProxyHello& hello) {
+  void Reject(const absl::Status& why) {
+    LogWarn("proxy {} refused: {}", peer_, std::string(why.message()));
     ProxyReply reply;
+    Encode(why, reply.mutable_rejected());
+    Write(std::move(reply));
+    End();
+  }
+
+  void Hello(const ProxyHello& hello) {
     if (hello.protocol_version() != kResourceManagerProtocol) {
-      Encode(absl::FailedPreconditionError(
-                 fmt::format("the proxy speaks protocol {}, this resource manager {}: install one version of "
-                             "switchtower on all machines",
-                             hello.protocol_version(), kResourceManagerProtocol)),
-             reply.mutable_rejected());
-      Write(std::move(reply));
-      return End();
+      return Reject(absl::FailedPreconditionError(
+          fmt::format("the proxy speaks protocol {}, this resource manager {}: install one version of switchtower on "
+                      "all machines",
+                      hello.protocol_version(), kResourceManagerProtocol)));
     }
+    greeted_ = true;
+    ProxyReply reply;
     reply.mutable_accepted()->set_cluster_id(server_.cluster_id_);
     reply.mutable_accepted()->set_heartbeat_interval_ms(server_.heartbeat_interval_ms());
     Write(std::move(reply));
@@ -343,6 +292,7 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
 
   Impl& server_;
   const std::string peer_;
+  bool greeted_ = false;      // OnMessage alone
   std::set<LeaseId> leases_;  // guarded by server_.mutex_
   std::string door_;          // guarded by server_.mutex_
 };
@@ -405,7 +355,7 @@ void ResourceManagerServer::Impl::Publish() {
     if (holder == holders_.end()) continue;
     ProxyReply reply;
     Encode(*table_.State(lease), reply.mutable_state());
-    holder->second->Write(std::move(reply));
+    holder->second->Write(std::move(reply), lease);
   }
 }
 
@@ -420,7 +370,7 @@ void ResourceManagerServer::Impl::SendGrants(WorkerId worker) {
     grant->set_secret(lease.secret);
     grant->set_epoch(lease.home_epoch);
   }
-  it->second->Write(std::move(order));
+  it->second->Write(std::move(order), kGrantsNews);
 }
 
 void ResourceManagerServer::Impl::SendGrants(const LeaseState& lease) {

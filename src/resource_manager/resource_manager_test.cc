@@ -3,11 +3,14 @@
 #include <future>
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "resource_manager/cluster_proto.h"
 #include "resource_manager/resource_manager_client.h"
 #include "resource_manager/resource_manager_server.h"
 #include "resource_manager/worker_registration.h"
+#include "switchtower/resource_manager_service.grpc.pb.h"
 #include "types/home_door.h"
 
 namespace switchtower {
@@ -42,6 +45,35 @@ std::unique_ptr<ResourceManagerClient> Client(const ResourceManagerServer& serve
   EXPECT_TRUE(client.ok()) << client.status();
   return std::move(client).value();
 }
+
+// A proxy's stream as it is, for what no client of ours does.
+struct RawProxy {
+  explicit RawProxy(const ResourceManagerServer& server)
+      : stub(ResourceManagerService::NewStub(
+            grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()), grpc::InsecureChannelCredentials()))),
+        stream(stub->Proxy(&context)) {}
+  ~RawProxy() { context.TryCancel(); }
+
+  bool Hello() {
+    ProxyCall call;
+    call.mutable_hello()->set_protocol_version(kResourceManagerProtocol);
+    return stream->Write(call);
+  }
+  bool AskForSlices() {
+    ProxyCall call;
+    call.set_list_slices_request_id(1);
+    return stream->Write(call);
+  }
+  bool Beat() {
+    ProxyCall call;
+    call.mutable_heartbeat();
+    return stream->Write(call);
+  }
+
+  std::unique_ptr<ResourceManagerService::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<ProxyCall, ProxyReply>> stream;
+};
 
 TEST(ResourceManager, LeaseFollowsWorkersThroughLossAndReturn) {
   auto server = StartServer();
@@ -149,6 +181,66 @@ TEST(ResourceManager, RefusalsAreFinalAndSayWhy) {
   const auto worker = WorkerRegistration::Join(Worker(*server, 3));
   ASSERT_FALSE(worker.ok());
   EXPECT_THAT(std::string(worker.status().message()), HasSubstr("3 devices"));
+}
+
+TEST(ResourceManager, AProxySaysHelloFirst) {
+  auto server = StartServer();
+  RawProxy proxy(*server);
+  ASSERT_TRUE(proxy.AskForSlices());
+  ProxyReply reply;
+  ASSERT_TRUE(proxy.stream->Read(&reply));
+  EXPECT_THAT(reply.rejected().message(), HasSubstr("hello"));
+  EXPECT_FALSE(proxy.stream->Read(&reply));
+}
+
+// It beats on, so that only what it leaves unread can end it.
+TEST(ResourceManager, AProxyThatTakesNoAnswersIsEnded) {
+  auto server = StartServer(/*count=*/2000, /*heartbeat_timeout_ms=*/300);
+  RawProxy proxy(*server);
+  ASSERT_TRUE(proxy.Hello());
+  bool taken = true;
+  for (int i = 0; i < 300 && taken; ++i) taken = proxy.AskForSlices();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (taken && std::chrono::steady_clock::now() < deadline) {
+    taken = proxy.Beat();
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_FALSE(taken);
+}
+
+TEST(ResourceManager, AHolderThatWasBusyHearsOfTheLeaseAsItIsNow) {
+  // Large states: what isn't read fills the stream.
+  auto server = StartServer(/*count=*/2000, /*heartbeat_timeout_ms=*/600000);
+  RawProxy proxy(*server);
+  ASSERT_TRUE(proxy.Hello());
+  ProxyCall acquire;
+  acquire.mutable_acquire()->set_owner("test");
+  ASSERT_TRUE(proxy.stream->Write(acquire));
+  ProxyReply reply;
+  while (!reply.has_lease()) ASSERT_TRUE(proxy.stream->Read(&reply));
+  constexpr int kLeft = 30;
+  for (int i = 0; i < kLeft; ++i) ASSERT_TRUE(WorkerRegistration::Join(Worker(*server)).ok());
+  auto stays = WorkerRegistration::Join(Worker(*server));
+  ASSERT_TRUE(stays.ok()) << stays.status();
+  auto watcher = Client(*server);
+  const auto workers = [](const auto& slices) {
+    int count = 0;
+    for (const auto& slice : slices) count += slice.workers.size();
+    return count;
+  };
+  while (workers(*watcher->Slices()) != 1) std::this_thread::sleep_for(milliseconds(5));
+  int states = 0;
+  for (bool now = false; !now;) {
+    ASSERT_TRUE(proxy.stream->Read(&reply));
+    ++states;
+    const LeaseStateProto& state = reply.state();
+    std::vector<uint64_t> ids;
+    for (const SliceProto& slice : state.slices()) {
+      for (const WorkerProto& worker : slice.workers()) ids.push_back(worker.id());
+    }
+    now = ids == std::vector<uint64_t>{(*stays)->identity().id.value};
+  }
+  EXPECT_LT(states, kLeft);  // of over twice as many changes
 }
 
 TEST(ResourceManager, NobodyThereIsASentence) {
