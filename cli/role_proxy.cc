@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/net/event_loop.h"
+#include "base/net/host_port.h"
 #include "base/status_macros.h"
 #include "cli/advertised_host.h"
 #include "cli/cluster_summary.h"
@@ -87,8 +88,7 @@ void EndSessions(const absl::Status& lost, ControllerImpl& controller, FrontDoor
 // Where other proxies bring sessions to.
 std::string DoorAddress(const Flags& flags, int port) {
   const std::string advertised = AdvertisedHost(flags.bind, flags.advertise_host);
-  const std::string& host = advertised.empty() ? flags.bind : advertised;
-  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+  return HostPort(advertised.empty() ? flags.bind : advertised, port);
 }
 
 // Threads for the connections to workers: one does for some hundred of them (docs/measurements/scale.md).
@@ -163,8 +163,7 @@ absl::Status Serve(Flags flags) {
   ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Start(door_options, controller));
   manager->AnnounceDoor(DoorAddress(flags, door->port()));
   manager->WatchLosses([&](const absl::Status& status) { EndSessions(status, controller, *door); });
-  fmt::print("switchtower proxy ready: grpc://{}:{}\n", flags.bind == "0.0.0.0" ? "127.0.0.1" : flags.bind,
-             door->port());
+  fmt::print("switchtower proxy ready: grpc://{}\n", LocalAddress(flags.bind, door->port()));
   std::fflush(stdout);
 
   WaitForStopSignal();
@@ -183,7 +182,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
           "HOST:PORT of the resource manager; tried again until it answers")
       ->required();
   AddFlag(role, "server_port", flags->port, "where clients connect; 0 picks a free port")->check(CLI::Range(0, 65535));
-  AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
+  AddBind(role, flags->bind);
   AddFlag(role, "advertise-host", flags->advertise_host, kAdvertiseHostHelp);
   AddFlag(role, "pjrt-plugin", flags->pjrt_plugin,
           "PJRT plug-in (.so) that compiles, the workers' own; default: the CPU plug-in");

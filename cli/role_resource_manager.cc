@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/advertised_host.h"
 #include "cli/flags.h"
 #include "resource_manager/resource_manager_server.h"
 
@@ -16,8 +17,7 @@ int Main(const Flags& flags) {
   flags.log.Init("resource-manager");
   auto server = ResourceManagerServer::Start(flags.options);
   if (!server.ok()) return Fail(server.status());
-  fmt::print("switchtower resource-manager ready: {}:{}\n",
-             flags.options.bind == "0.0.0.0" ? "127.0.0.1" : flags.options.bind, (*server)->port());
+  fmt::print("switchtower resource-manager ready: {}\n", LocalAddress(flags.options.bind, (*server)->port()));
   std::fflush(stdout);
   WaitForStopSignal();
   (*server)->Stop();
@@ -32,7 +32,7 @@ void AddResourceManager(CLI::App& app, RoleMain& run) {
   CLI::App* role = app.add_subcommand("resource-manager", "membership of workers, slices and leases; one a cluster");
   AddFlag(role, "server_port", flags->options.port, "where workers and proxies connect; 0 picks a free port")
       ->check(CLI::Range(0, 65535));
-  AddFlag(role, "bind", flags->options.bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
+  AddBind(role, flags->options.bind);
   AddFlag(role, "instance_count", flags->options.cluster.instance_count,
           "slices that will come; 0: learned from workers");
   AddFlag(role, "instance_type", flags->options.cluster.instance_type,

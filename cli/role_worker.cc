@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const Flags& flags) {
 absl::StatusOr<std::unique_ptr<SocketFabric>> MakeFabric(const Flags& flags, const std::string& cluster_id) {
   SocketFabricOptions options;
   ASSIGN_OR_RETURN(options.mode, ParseFabricMode(flags.transport));
-  options.listen = fmt::format("tcp:{}:0", flags.bind);
+  options.listen = Address::Tcp(flags.bind, 0).ToString();
   options.advertise_host = flags.advertise_host;
   options.cluster_id = cluster_id;
   options.build = SWITCHTOWER_VERSION;
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<SocketFabric>> MakeFabric(const Flags& flags, con
 absl::StatusOr<std::unique_ptr<WorkerServer>> MakeServer(const Flags& flags, const Engine& engine) {
   WorkerServerOptions options;
   options.listen = {Address::UniqueAbstract("switchtower-commands-").ToString(),
-                    fmt::format("tcp:{}:{}", flags.bind, flags.port)};
+                    Address::Tcp(flags.bind, static_cast<uint16_t>(flags.port)).ToString()};
   options.advertise_host = flags.advertise_host;
   options.device_type = engine.device_type();
   options.num_devices = engine.device_count();
@@ -163,7 +163,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
   AddFlag(role, "host-index", flags->host_index, "place in the slice; -1: the resource manager chooses")
       ->check(CLI::Range(-1, 65535));
   AddFlag(role, "server_port", flags->port, "TCP port for commands; 0 picks a free one")->check(CLI::Range(0, 65535));
-  AddFlag(role, "bind", flags->bind, "address to listen on; 0.0.0.0 for all (trusted networks only)");
+  AddBind(role, flags->bind);
   AddFlag(role, "advertise-host", flags->advertise_host, kAdvertiseHostHelp);
   AddFlag(role, "transport", flags->transport,
           "between workers: auto (shared memory on one host, else TCP), shm or tcp")

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/net/event_loop.h"
+#include "base/net/host_port.h"
 #include "base/status_macros.h"
 #include "frontdoor/agent_relay.h"
 #include "frontdoor/agent_server.h"
@@ -123,7 +124,7 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   if (impl->server == nullptr) return absl::InternalError("gRPC can't start a server");
   std::unique_ptr<FrontDoor> door(new FrontDoor(std::move(impl)));
   RETURN_IF_ERROR(door->impl_->Listen(options.host, options.port));
-  LogInfo("front door listens on {}:{}", options.host, door->port());
+  LogInfo("front door listens on {}", HostPort(options.host, door->port()));
   return door;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/net/host_port.h"
 #include "base/status_macros.h"
 #include "resource_manager/cluster_proto.h"
 #include "resource_manager/server_stream.h"
@@ -298,7 +299,7 @@ class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
 };
 
 absl::Status ResourceManagerServer::Impl::Start() {
-  const std::string address = fmt::format("{}:{}", options_.bind, options_.port);
+  const std::string address = HostPort(options_.bind, options_.port);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);

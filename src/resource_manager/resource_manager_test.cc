@@ -1,4 +1,8 @@
 // The server with its two clients over loopback gRPC.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <future>
 
@@ -259,6 +263,23 @@ TEST(ResourceManager, PortInUseIsASentence) {
   const auto second = ResourceManagerServer::Start(options);
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use"));
+}
+
+TEST(ResourceManager, ListensAtAnIpV6Address) {
+  sockaddr_in6 loopback{};
+  loopback.sin6_family = AF_INET6;
+  loopback.sin6_addr = in6addr_loopback;
+  const int probe = socket(AF_INET6, SOCK_STREAM, 0);
+  const bool here = bind(probe, reinterpret_cast<const sockaddr*>(&loopback), sizeof(loopback)) == 0;
+  close(probe);
+  if (!here) GTEST_SKIP() << "this machine has no ::1";
+  ResourceManagerOptions options;
+  options.bind = "::1";
+  auto server = ResourceManagerServer::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto client =
+      ResourceManagerClient::Connect("grpc://[::1]:" + std::to_string((*server)->port()), milliseconds(20000));
+  EXPECT_TRUE(client.ok()) << client.status();
 }
 
 TEST(ResourceManager, ListsDeclaredSlicesBeforeAnyWorker) {

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/net/host_port.h"
 #include "base/net/socket_address.h"
 #include "base/status_macros.h"
 
@@ -135,8 +136,7 @@ std::string Address::ToString() const {
     case Kind::kTcp:
       break;
   }
-  const bool v6 = host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}{}:{}", kTcp, v6 ? "[" : "", host, v6 ? "]" : "", port);
+  return fmt::format("{}{}", kTcp, HostPort(host, port));
 }
 
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address, Lookup lookup) {
