@@ -42,6 +42,14 @@ void CheckEncoding(const WorkerCommand& command) {
   CHECK(EncodeCommandHead(*again) == head);
 }
 
+void CheckEncoding(const WorkerEvent& event) {
+  const std::string head = EncodeEventHead(event);
+  const auto payload = EventPayload(event);
+  const auto again = DecodeEvent(payload == nullptr ? head : head + *payload);
+  CHECK(again.ok());
+  CHECK(EncodeEventHead(*again) == head);
+}
+
 // Worker 2 beside the cluster's worker 1.
 class Peer {
  public:
@@ -85,6 +93,11 @@ class Peer {
 void Run(const WorkerCommandsInput& input) {
   static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
   (void)quiet;
+  for (const auto& said : input.events()) {
+    if (const auto event = DecodeEvent(worker_wire::FrameHead(said.event()) + said.payload()); event.ok()) {
+      CheckEncoding(*event);
+    }
+  }
   TestCluster cluster(1);
   Peer peer(cluster);
   cluster.node(0).engine.RegisterProgram("one", 1, {0},
