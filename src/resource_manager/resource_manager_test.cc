@@ -50,11 +50,11 @@ std::unique_ptr<ResourceManagerClient> Client(const ResourceManagerServer& serve
   return std::move(client).value();
 }
 
-// A proxy's stream as it is, for what no client of ours does.
+// A proxy's stream as it is, for what no client of ours does. What it doesn't read soon fills the stream.
 struct RawProxy {
   explicit RawProxy(const ResourceManagerServer& server)
-      : stub(ResourceManagerService::NewStub(
-            grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()), grpc::InsecureChannelCredentials()))),
+      : stub(ResourceManagerService::NewStub(grpc::CreateCustomChannel(
+            "127.0.0.1:" + std::to_string(server.port()), grpc::InsecureChannelCredentials(), SmallWindow()))),
         stream(stub->Proxy(&context)) {}
   ~RawProxy() { context.TryCancel(); }
 
@@ -72,6 +72,12 @@ struct RawProxy {
     ProxyCall call;
     call.mutable_heartbeat();
     return stream->Write(call);
+  }
+
+  static grpc::ChannelArguments SmallWindow() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or it grows with the connection's speed
+    return arguments;
   }
 
   std::unique_ptr<ResourceManagerService::Stub> stub;
@@ -204,7 +210,7 @@ TEST(ResourceManager, AProxyThatTakesNoAnswersIsEnded) {
   ASSERT_TRUE(proxy.Hello());
   bool taken = true;
   for (int i = 0; i < 300 && taken; ++i) taken = proxy.AskForSlices();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (taken && std::chrono::steady_clock::now() < deadline) {
     taken = proxy.Beat();
     std::this_thread::sleep_for(milliseconds(20));
@@ -213,8 +219,7 @@ TEST(ResourceManager, AProxyThatTakesNoAnswersIsEnded) {
 }
 
 TEST(ResourceManager, AHolderThatWasBusyHearsOfTheLeaseAsItIsNow) {
-  // Large states: what isn't read fills the stream.
-  auto server = StartServer(/*count=*/2000, /*heartbeat_timeout_ms=*/600000);
+  auto server = StartServer(/*count=*/2000, /*heartbeat_timeout_ms=*/600000);  // large states
   RawProxy proxy(*server);
   ASSERT_TRUE(proxy.Hello());
   ProxyCall acquire;
