@@ -88,7 +88,7 @@ class TestController {
   };
   const std::shared_ptr<Events> events_ = std::make_shared<Events>();
   const std::unique_ptr<WorkerChannel> channel_;
-  uint64_t next_request_ = 1;
+  uint64_t next_request_ = 0x7e57'0000'0000'0001;  // no id that a test or a fuzzer gives a command of its own
 };
 
 // Workers 1..n of two devices each, connected.
