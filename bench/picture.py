@@ -50,7 +50,8 @@ def draw(path, rows):
             axis.bar([x + (i - (len(peers) - 1) / 2) * 0.8 / len(peers) for x, _ in at], [y for _, y in at], 0.8 / len(peers),
                      label=peer, color=COLORS[peer])
         axis.set(title=f"{shape} (workers x devices)", ylabel="computations/s", yscale="log", xticks=range(len(ops)), xticklabels=ops)
-        axis.legend(fontsize="small")
+        axis.margins(y=0.3)  # room for the legend
+        axis.legend(fontsize="small", loc="upper right")
     if rows.of("parity"):
         axis = axes[0][-1]
         for workers in dict.fromkeys(r["workers"] for r in rows.of("parity")):
