@@ -56,7 +56,7 @@ class HostBufferStore {
   absl::StatusOr<std::shared_ptr<HostBuffer>> Take(uint64_t handle, int64_t expected_bytes) EXCLUDES(mutex_);
   // Uploads that were taken and aren't here in full.
   size_t awaited() const EXCLUDES(mutex_);
-  // Runs `then` once there are fewer than that, or at Close; one at a time.
+  // Runs `then` once fewer than `bound` are awaited, or at Close. One call at a time.
   void WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> then) EXCLUDES(mutex_);
   // For a request that failed: the buffer, there or to come, goes nowhere. Not of one that was taken.
   void Discard(uint64_t handle) EXCLUDES(mutex_);

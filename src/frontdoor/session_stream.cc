@@ -120,11 +120,10 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
   } else {
     client_->Handle(request, weak_from_this());
   }
-  HoldReading();
-  Handled(bytes);
+  HandledHere(bytes);
 }
 
-void SessionStream::HoldReading() {
+void SessionStream::HandledHere(size_t bytes) {
   Session& session = client_->session();
   HostBufferStore& buffers = *client_->state().buffers;
   bool launches = false, uploads = false;
@@ -132,6 +131,7 @@ void SessionStream::HoldReading() {
     MutexLock lock(mutex_);
     launches = session.launches_in_flight() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
     uploads = buffers.awaited() >= kAwaitedUploadsMax && gate_.Place(ReadGate::Hold::kUploads);
+    if (gate_.OnHandled(bytes)) StartReadLocked();
   }
   if (launches) session.WhenBelow(door_.launches_in_flight_max, Release(ReadGate::Hold::kLaunches));
   if (uploads) buffers.WhenFewerAwaited(kAwaitedUploadsMax, Release(ReadGate::Hold::kUploads));

@@ -91,10 +91,10 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // Its client hears of it with the answer to what it asks next.
   void EndSession(const absl::Status& why);
   void CloseSession(const absl::Status& reason);
-  // Holds the reading while there is enough to wait for. After each request, on the strand.
-  void HoldReading() EXCLUDES(mutex_);
+  // After each request of a session of this door, on the strand: reads on, or holds while there is enough to wait for.
+  void HandledHere(size_t bytes) EXCLUDES(mutex_);
   absl::AnyInvocable<void()> Release(ReadGate::Hold hold);
-
+  // After each request that was forwarded.
   void Handled(size_t bytes) EXCLUDES(mutex_);
   std::shared_ptr<SessionRelay> relay() EXCLUDES(mutex_);
 
