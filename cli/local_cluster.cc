@@ -2,9 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -35,6 +37,14 @@ SupervisedProcess Role(const LocalClusterOptions& options, const std::string& ro
 }
 
 std::string WorkerName(int slice, int host) { return fmt::format("worker slice{}/{}", slice, host); }
+
+// XLA's CPU client has a pool of a thread for each core. Workers that share this machine get their share of it: threads
+// beyond the cores cost them switches and XLA's busy waiting. What the user has set stays.
+std::map<std::string, std::string> WorkerEnvironment(int workers) {
+  if (std::getenv("PJRT_NPROC") != nullptr || std::getenv("NPROC") != nullptr) return {};
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return {{"PJRT_NPROC", std::to_string(std::max(1, cores / workers))}};
+}
 
 std::string Prepend(const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
@@ -71,7 +81,9 @@ absl::Status LocalCluster::StartProcesses(const LocalClusterOptions& options) {
                                      fmt::format("--devices={}", options.devices),
                                      fmt::format("--slice=slice{}", slice), fmt::format("--host-index={}", host)};
       flags.insert(flags.end(), options.worker_flags.begin(), options.worker_flags.end());
-      RETURN_IF_ERROR(supervisor_.Start(Role(options, "worker", WorkerName(slice, host), std::move(flags))));
+      SupervisedProcess worker = Role(options, "worker", WorkerName(slice, host), std::move(flags));
+      worker.options.environment = WorkerEnvironment(options.slices * options.hosts);
+      RETURN_IF_ERROR(supervisor_.Start(std::move(worker)));
     }
   }
   const std::string port_flag = fmt::format("--server_port={}", options.port);

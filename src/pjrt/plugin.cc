@@ -58,11 +58,13 @@ absl::StatusOr<const abi::PJRT_Api*> OpenLibrary(const std::string& path) {
   return api;
 }
 
-// A device that waits in a collective of ours holds a thread of the CPU client's pool, which has one for each
-// core or device, whichever is more. Copies run in that pool too, and a peer may be waiting for one of them: so
-// there must be threads beyond the devices (with as many as devices, a copy waits for ever). The pool's size is
+// A device of an asynchronous CPU client that waits in a collective of ours holds a thread of its pool, which has one
+// for each core or device, whichever is more. Copies run in that pool too, and a peer may be waiting for one of them:
+// so there must be threads beyond the devices (with as many as devices, a copy waits for ever). The pool's size is
 // read from the environment when a client is made; what the user has set there is only raised.
 void SizeCpuPool(const NamedValues& options) REQUIRES(g_mutex) {
+  const auto asynchronous = options.find("asynchronous");
+  if (asynchronous != options.end() && asynchronous->second == Value(false)) return;
   const auto found = options.find("cpu_device_count");
   if (found == options.end() || !std::holds_alternative<int64_t>(found->second)) return;
   const int64_t needed = std::get<int64_t>(found->second) + 2;

@@ -69,9 +69,9 @@ class Plugin {
   int api_minor() const { return api_minor_; }
   const NamedValues& attributes() const { return attributes_; }
 
-  // A client on this process's devices. CPU: {"cpu_device_count": int64_t}. Raises the environment's PJRT_NPROC
-  // to two more than the devices: a device that waits in a collective holds a thread of the CPU client's pool, and
-  // copies must go on. `store` may be null for one process.
+  // A client on this process's devices. CPU: {"cpu_device_count": int64_t, "asynchronous": bool}. For an asynchronous
+  // one (the default) it raises the environment's PJRT_NPROC to two more than the devices: a device that waits in a
+  // collective holds a thread of the CPU client's pool, and copies must go on. `store` may be null for one process.
   absl::StatusOr<std::shared_ptr<Client>> CreateClient(const NamedValues& options,
                                                        std::shared_ptr<KeyValueStore> store = nullptr);
 

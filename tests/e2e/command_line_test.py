@@ -1,6 +1,7 @@
 """What a user meets at the command line: flags, errors as sentences, the client's environment."""
 
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -69,6 +70,12 @@ class CommandLine(unittest.TestCase):
             with Up((1, 2, 1), [f"--log-dir={folder}"]):
                 names = set(os.listdir(folder))
         self.assertEqual(names, {"resource-manager.log", "proxy.log", "worker-slice0-0.log", "worker-slice0-1.log"})
+
+    def test_workers_share_the_cores_of_the_machine(self):
+        with Up((1, 2, 1)) as up:
+            for pid in up.children("worker"):
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
+                self.assertIn(f"PJRT_NPROC={max(1, len(os.sched_getaffinity(0)) // 2)}", environment)
 
 
 if __name__ == "__main__":

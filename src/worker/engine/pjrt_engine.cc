@@ -42,13 +42,23 @@ class StoreAdapter : public pjrt::KeyValueStore {
   EngineKeyValueStore& store_;
 };
 
+bool Names(const absl::Status& status, std::string_view word) {
+  return std::string_view(status.message().data(), status.message().size()).find(word) != std::string_view::npos;
+}
+
 // A CPU client stands alone in its process and is told how many devices to make; that it doesn't know the
 // option is how other platforms are told apart, which know their devices and their place in the slice.
+//
+// Its programs shall run on the thread that calls Execute (DeviceQueue has one for each device): on a thread of the
+// client's own pool they would keep copies from it, for which a peer may be waiting.
 absl::StatusOr<std::shared_ptr<pjrt::Client>> CreateClient(pjrt::Plugin& plugin, const EngineOptions& options) {
-  auto client = plugin.CreateClient({{"cpu_device_count", int64_t{options.device_count}}});
-  if (client.ok() || std::string(client.status().message()).find("cpu_device_count") == std::string::npos) {
-    return client;
+  pjrt::NamedValues cpu{{"cpu_device_count", int64_t{options.device_count}}, {"asynchronous", false}};
+  auto client = plugin.CreateClient(cpu);
+  if (!client.ok() && Names(client.status(), "asynchronous")) {
+    cpu.erase("asynchronous");
+    client = plugin.CreateClient(cpu);
   }
+  if (client.ok() || !Names(client.status(), "cpu_device_count")) return client;
   pjrt::NamedValues values;
   std::shared_ptr<pjrt::KeyValueStore> store;
   if (options.slice.process_count > 1) {
