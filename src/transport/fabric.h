@@ -94,13 +94,17 @@ class Fabric {
   // delivered too.
   virtual void Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) = 0;
 
-  // For small messages that somebody waits for: true if the peer shares memory with this process and the message is
-  // there now; it may overtake those of Send. False: use Send. If the peer is lost nobody is told but by PeerLost.
-  static constexpr size_t kFastBytes = 952;
-  virtual bool TrySendFast(WorkerId, const MessageHeader&, std::string_view) { return false; }
-  // Delivers the fast messages of peers on this thread, until `done` or until `budget` has passed: true if done. False
-  // at once where there are none, or if another thread waits here. Never from a callback of the fabric.
-  virtual bool WaitFast(absl::FunctionRef<bool()>, std::chrono::nanoseconds) { return false; }
+  // For messages that somebody waits for: true if the peer shares memory with this process and the message is there
+  // now, put in its place by `write` on this thread; it may overtake those of Send. False: use Send. If the peer is
+  // lost nobody is told but by PeerLost.
+  static constexpr size_t kFastBytesMax = 2 * 1024 * 1024;
+  virtual bool TrySendFast(WorkerId, const MessageHeader&, size_t, absl::FunctionRef<void(char*)>) { return false; }
+  // Delivers the fast messages of peers on this thread until `done`: looks `looks` times, letting other threads run in
+  // between, then sleeps until `end`. False at `end`, at once where there are no fast messages, or if another thread
+  // waits here. Never from a callback of the fabric.
+  virtual bool WaitFast(absl::FunctionRef<bool()>, int, std::chrono::steady_clock::time_point) { return false; }
+  // `done` of the thread that waits may have become true otherwise than by a message.
+  virtual void WakeFast() {}
   // Fast messages are left lying until somebody waits in WaitFast, or while they are wanted: the fabric's own thread
   // then delivers them as they come. Calls nest.
   virtual void WantFast() {}

@@ -35,9 +35,9 @@ FabricCore::~FabricCore() { Stop(); }
 absl::Status FabricCore::Open() {
   ASSIGN_OR_RETURN(loop_, EventLoop::Create("st-fabric"));
   if (options_.mode != FabricMode::kTcp) {
-    ASSIGN_OR_RETURN(fast_lane_, FastLane::Create(*loop_, [this](WorkerId from, const MessageHeader& header,
-                                                                 std::string_view bytes) {
-                       if (!stopping()) Deliver(from, header, ReceivedBytes(bytes), Path::kFast);
+    ASSIGN_OR_RETURN(fast_lane_,
+                     FastLane::Create(*loop_, [this](WorkerId from, const MessageHeader& header, ReceivedBytes bytes) {
+                       if (!stopping()) Deliver(from, header, std::move(bytes), Path::kFast);
                      }));
     ASSIGN_OR_RETURN(unix_listener_, Listener::Create(*loop_, Address::UniqueAbstract("switchtower"),
                                                       [this](UniqueFd fd) { Accept(std::move(fd), Path::kUnix); }));
@@ -169,7 +169,8 @@ void FabricCore::Send(WorkerId id, const MessageHeader& header, Payload payload,
   loop_->Post([on_sent = std::move(on_sent), error]() mutable { on_sent(error); });
 }
 
-bool FabricCore::TrySendFast(WorkerId id, const MessageHeader& header, std::string_view bytes) {
+bool FabricCore::TrySendFast(WorkerId id, const MessageHeader& header, size_t bytes,
+                             absl::FunctionRef<void(char*)> write) {
   if (fast_lane_ == nullptr || stopping()) return false;
   std::shared_ptr<OutgoingLink> link;
   {
@@ -178,8 +179,8 @@ bool FabricCore::TrySendFast(WorkerId id, const MessageHeader& header, std::stri
     if (it == peers_.end() || it->second.link == nullptr) return false;
     link = it->second.link;
   }
-  if (!link->SendFast(header, bytes)) return false;
-  CountSent(Path::kFast, bytes.size());
+  if (!link->SendFast(header, bytes, write)) return false;
+  CountSent(Path::kFast, bytes);
   return true;
 }
 

@@ -45,9 +45,12 @@ class FabricCore {
   void SetPeers(const PeerTable& peers);
   void RemovePeer(WorkerId peer);
   void Send(WorkerId peer, const MessageHeader& header, Payload payload, Fabric::OnSent on_sent);
-  bool TrySendFast(WorkerId peer, const MessageHeader& header, std::string_view bytes);
-  bool WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {
-    return fast_lane_ != nullptr && fast_lane_->Wait(done, budget);
+  bool TrySendFast(WorkerId peer, const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write);
+  bool WaitFast(absl::FunctionRef<bool()> done, int looks, std::chrono::steady_clock::time_point end) {
+    return fast_lane_ != nullptr && fast_lane_->Wait(done, looks, end);
+  }
+  void WakeFast() {
+    if (fast_lane_ != nullptr) fast_lane_->Wake();
   }
   void WantFast() {
     if (fast_lane_ != nullptr) fast_lane_->Want();

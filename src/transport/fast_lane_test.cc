@@ -1,6 +1,7 @@
 #include "transport/fast_lane.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include <future>
 #include <map>
@@ -14,6 +15,7 @@
 namespace switchtower {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -23,13 +25,24 @@ MessageHeader Header(uint64_t number) {
   return header;
 }
 
+bool Send(FastRingWriter& writer, uint64_t number, size_t bytes = 0) {
+  return writer.Send(Header(number), bytes, [bytes](char* memory) { memset(memory, 'x', bytes); });
+}
+
+// Every seventh message is too large for a slot.
+size_t SizeOf(uint64_t number) {
+  return number % 7 == 0 ? kFastSlotBytes + 1 + number % 5000 : number % (kFastSlotBytes + 1);
+}
+
+Clock::time_point After(std::chrono::nanoseconds time) { return Clock::now() + time; }
+
 class FastLaneTest : public testing::Test {
  protected:
   void SetUp() override {
     loop_ = *EventLoop::Create("fast-lane-test");
-    lane_ = *FastLane::Create(*loop_, [this](WorkerId from, const MessageHeader& header, std::string_view bytes) {
+    lane_ = *FastLane::Create(*loop_, [this](WorkerId from, const MessageHeader& header, ReceivedBytes bytes) {
       MutexLock lock(mutex_);
-      EXPECT_EQ(bytes.size(), header.words[0] % (Fabric::kFastBytes + 1));
+      EXPECT_EQ(bytes.size(), SizeOf(header.words[0]));
       EXPECT_EQ(header.words[0], next_[from.value]++) << "out of order or lost";
       ++delivered_;
       changed_.NotifyAll();
@@ -38,7 +51,7 @@ class FastLaneTest : public testing::Test {
   void TearDown() override { loop_->Stop(); }
 
   std::unique_ptr<FastRingWriter> NewPeer(uint64_t id) {
-    auto writer = *FastRingWriter::Create(*lane_->Bell());
+    auto writer = *FastRingWriter::Create(*lane_->Bells());
     Add(id, *FastRingReader::Open(writer->TakeFd()));
     return writer;
   }
@@ -59,11 +72,8 @@ class FastLaneTest : public testing::Test {
     while (delivered_ < count) ASSERT_TRUE(changed_.WaitFor(mutex_, seconds(20)));
   }
   static void SendAll(FastRingWriter& writer, uint64_t count, uint64_t first = 0) {
-    const std::string bytes(Fabric::kFastBytes, 'x');
     for (uint64_t n = first; n < count; ++n) {
-      while (!writer.Send(Header(n), std::string_view(bytes).substr(0, n % (Fabric::kFastBytes + 1)))) {
-        std::this_thread::yield();
-      }
+      while (!Send(writer, n, SizeOf(n))) std::this_thread::yield();
     }
   }
 
@@ -92,14 +102,54 @@ TEST_F(FastLaneTest, AWaitingThreadDeliversItself) {
   SendAll(*writer, 1);
   std::thread sender([&] {
     std::this_thread::sleep_for(milliseconds(20));  // long enough for the other one to sleep
-    EXPECT_TRUE(writer->Send(Header(1), "x"));
+    EXPECT_TRUE(Send(*writer, 1, SizeOf(1)));
   });
-  EXPECT_TRUE(lane_->Wait([&] { return delivered() == 2; }, seconds(20)));
+  EXPECT_TRUE(lane_->Wait([&] { return delivered() == 2; }, 10, After(seconds(20))));
   sender.join();
 }
 
 TEST_F(FastLaneTest, AWaitEndsWithItsBudget) {
-  EXPECT_FALSE(lane_->Wait([] { return false; }, milliseconds(5)));
+  EXPECT_FALSE(lane_->Wait([] { return false; }, 3, After(milliseconds(5))));
+}
+
+TEST_F(FastLaneTest, AWaitLooksAsOftenAsItIsTold) {
+  int looked = 0;
+  EXPECT_FALSE(lane_->Wait([&] { return ++looked == 100; }, 10, Clock::now()));
+  EXPECT_EQ(looked, 11);
+}
+
+TEST_F(FastLaneTest, ASleeperIsWokenByWhatEndsItsWait) {
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round));
+      done = true;
+      lane_->Wake();
+    });
+    EXPECT_TRUE(lane_->Wait([&] { return done.load(); }, 0, After(seconds(20))));
+    other.join();
+  }
+}
+
+// Sources come and go on the loop, and others want messages, while a thread sleeps: its message still wakes it.
+TEST_F(FastLaneTest, ASleeperOutlivesWhatOthersDo) {
+  auto writer = NewPeer(1);
+  std::atomic<bool> over{false};
+  std::thread others([&] {
+    for (uint64_t id = 2; !over; ++id) {
+      NewPeer(id);
+      lane_->Want();
+      lane_->Unwant();
+      loop_->RunAndWait([&] { lane_->Remove(sources_.back()); });
+    }
+  });
+  for (int n = 0; n < 300; ++n) {
+    std::thread sender([&] { EXPECT_TRUE(Send(*writer, n, SizeOf(n))); });
+    EXPECT_TRUE(lane_->Wait([&] { return delivered() == n + 1; }, 0, After(seconds(20))));
+    sender.join();
+  }
+  over = true;
+  others.join();
 }
 
 TEST_F(FastLaneTest, OneThreadWaitsAtATime) {
@@ -112,10 +162,10 @@ TEST_F(FastLaneTest, OneThreadWaitsAtATime) {
           if (!std::exchange(told, true)) waiting.set_value();
           return done.load();
         },
-        seconds(20)));
+        1'000'000'000, After(seconds(20))));
   });
   waiting.get_future().wait();
-  EXPECT_FALSE(lane_->Wait([] { return true; }, seconds(20)));
+  EXPECT_FALSE(lane_->Wait([] { return true; }, 0, After(seconds(20))));
   done = true;
   waiter.join();
 }
@@ -131,7 +181,8 @@ TEST_F(FastLaneTest, NothingIsLeftLyingWhenWaitersChange) {
     threads.emplace_back([&] {
       while (delivered() < kPeers * kMessages) {
         const int target = delivered() + 10;
-        if (!lane_->Wait([&] { return delivered() >= target; }, std::chrono::microseconds(100))) {
+        const int looks = target % 3 == 0 ? 0 : 20;
+        if (!lane_->Wait([&] { return delivered() >= target; }, looks, After(std::chrono::microseconds(100)))) {
           lane_->Want();
           std::this_thread::yield();
           lane_->Unwant();
@@ -169,7 +220,7 @@ TEST_F(FastLaneTest, TheBellIsHeardWhileAWaitEnds) {
     std::thread waiter([&] {
       const sched_param none{};
       ::sched_setscheduler(0, SCHED_IDLE, &none);
-      while (!over) lane_->Wait([] { return true; }, seconds(1));
+      while (!over) lane_->Wait([] { return true; }, 0, After(seconds(1)));
     });
     std::this_thread::sleep_for(std::chrono::microseconds(100 + n % 97));
     over = true;
@@ -181,13 +232,14 @@ TEST_F(FastLaneTest, TheBellIsHeardWhileAWaitEnds) {
 }
 
 TEST_F(FastLaneTest, AFullRingRefuses) {
-  auto writer = *FastRingWriter::Create(*lane_->Bell());  // nobody reads it
-  for (uint64_t n = 0; n < kFastSlots; ++n) EXPECT_TRUE(writer->Send(Header(n), ""));
-  EXPECT_FALSE(writer->Send(Header(kFastSlots), ""));
+  auto writer = *FastRingWriter::Create(*lane_->Bells());  // nobody reads it
+  for (uint64_t n = 0; n < kFastSlots; ++n) EXPECT_TRUE(Send(*writer, n));
+  EXPECT_FALSE(Send(*writer, kFastSlots));
+  EXPECT_FALSE(Send(*writer, kFastSlots, 100'000));
 }
 
 TEST_F(FastLaneTest, WhatWasPublishedBeforeTheEndIsDelivered) {
-  auto writer = *FastRingWriter::Create(*lane_->Bell());
+  auto writer = *FastRingWriter::Create(*lane_->Bells());
   auto reader = *FastRingReader::Open(writer->TakeFd());
   SendAll(*writer, 5);
   auto source = std::make_shared<FastLane::Source>();
@@ -203,7 +255,7 @@ TEST(FastLane, AWishDuringARemovalCounts) {
   auto loop = *EventLoop::Create("fast-lane-test");
   FastLane* wanted_lane = nullptr;
   std::promise<void> delivered;
-  auto lane = *FastLane::Create(*loop, [&](WorkerId from, const MessageHeader&, std::string_view) {
+  auto lane = *FastLane::Create(*loop, [&](WorkerId from, const MessageHeader&, ReceivedBytes) {
     if (from == WorkerId{1}) {
       std::thread([&] { wanted_lane->Want(); }).join();
     } else {
@@ -214,16 +266,16 @@ TEST(FastLane, AWishDuringARemovalCounts) {
   std::vector<std::unique_ptr<FastRingWriter>> writers;
   std::vector<std::shared_ptr<FastLane::Source>> sources;
   for (uint64_t id : {1, 2}) {
-    writers.push_back(*FastRingWriter::Create(*lane->Bell()));
+    writers.push_back(*FastRingWriter::Create(*lane->Bells()));
     auto source = std::make_shared<FastLane::Source>();
     source->from = WorkerId{id};
     source->ring = *FastRingReader::Open(writers.back()->TakeFd());
     sources.push_back(source);
     loop->RunAndWait([&] { lane->Add(source); });
   }
-  ASSERT_TRUE(writers[0]->Send(Header(0), ""));
+  ASSERT_TRUE(Send(*writers[0], 0));
   loop->RunAndWait([&] { lane->Remove(sources[0]); });
-  ASSERT_TRUE(writers[1]->Send(Header(0), ""));
+  ASSERT_TRUE(Send(*writers[1], 0));
   EXPECT_EQ(delivered.get_future().wait_for(seconds(20)), std::future_status::ready);
   loop->Stop();
 }
@@ -240,14 +292,97 @@ TEST_F(FastLaneTest, NonsenseEndsItsSourceAlone) {
   AwaitDelivered(100);
 }
 
-TEST_F(FastLaneTest, ASlotOfAnImpossibleSizeIsNonsense) {
-  auto memory = *SharedMemory::Create(kFastRingBytes);
-  reinterpret_cast<FastSlot*>(memory.data() + 4096)->size = Fabric::kFastBytes + 1;
-  reinterpret_cast<FastRingControl*>(memory.data())->produced = 1;
-  lane_->Want();
-  Add(1, *FastRingReader::Open(memory.TakeFd()));
-  EXPECT_EQ(failure_.get_future().get().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(delivered(), 0);
+TEST_F(FastLaneTest, ASlotOfAnImpossiblePlaceIsNonsense) {
+  const struct {
+    uint64_t size, offset, block;
+  } kBad[] = {
+      {Fabric::kFastBytesMax + 1, 0, 0}, {~uint64_t{0}, 0, 0}, {4096, kFastArenaBytes - 4032, 0},
+      {4096, ~uint64_t{0} - 63, 0},      {4096, 32, 0},        {4096, 0, kFastBlocks},
+  };
+  for (const auto& bad : kBad) {
+    auto memory = *SharedMemory::Create(kFastRingBytes);
+    auto* slot = reinterpret_cast<FastSlot*>(memory.data() + kFastSlotsBegin);
+    slot->size = bad.size;
+    slot->offset = bad.offset;
+    slot->block = bad.block;
+    reinterpret_cast<FastRingControl*>(memory.data())->produced = 1;
+    auto reader = *FastRingReader::Open(memory.TakeFd());
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        reader->Read([](const MessageHeader&, ReceivedBytes) { FAIL() << "it was delivered"; })));
+  }
+}
+
+// Messages larger than a slot stay in shared memory for as long as their reader wants, in any order.
+class FastBlocksTest : public testing::Test {
+ protected:
+  static constexpr size_t kBytes = Fabric::kFastBytesMax;
+  static constexpr size_t kRoom = kFastArenaBytes / kBytes;
+
+  bool SendFilled(char byte, size_t bytes) {
+    return writer_->Send(Header(0), bytes, [&](char* memory) { memset(memory, byte, bytes); });
+  }
+  void ReadAll() {
+    ASSERT_TRUE(reader_
+                    ->Read([this](const MessageHeader&, ReceivedBytes bytes) {
+                      kept_.push_back({std::string_view(bytes.view()), nullptr});
+                      kept_.back().second = std::move(bytes).Take();
+                    })
+                    .ok());
+  }
+  static bool IsFilled(std::string_view bytes, char byte) {
+    return bytes.find_first_not_of(byte) == std::string_view::npos;
+  }
+
+  std::unique_ptr<FastRingWriter> writer_ = *FastRingWriter::Create(FastBells{});
+  std::unique_ptr<FastRingReader> reader_ = *FastRingReader::Open(writer_->TakeFd());
+  std::vector<std::pair<std::string_view, std::shared_ptr<char>>> kept_;
+};
+
+TEST_F(FastBlocksTest, WhatIsKeptStaysAndWhatIsLetGoIsRoomAgain) {
+  for (size_t n = 0; n < kRoom; ++n) ASSERT_TRUE(SendFilled(static_cast<char>('a' + n), kBytes));
+  EXPECT_FALSE(SendFilled('z', kBytes)) << "nothing was read yet";
+  ReadAll();
+  EXPECT_FALSE(SendFilled('z', kBytes)) << "nothing was let go";
+  ASSERT_EQ(kept_.size(), kRoom);
+  kept_[1].second.reset();
+  ASSERT_TRUE(SendFilled('z', kBytes));
+  EXPECT_FALSE(SendFilled('z', kBytes));
+  ReadAll();
+  EXPECT_TRUE(IsFilled(kept_[0].first, 'a'));
+  EXPECT_TRUE(IsFilled(kept_[kRoom - 1].first, static_cast<char>('a' + kRoom - 1)));
+  EXPECT_TRUE(IsFilled(kept_.back().first, 'z'));
+  EXPECT_EQ(kept_.back().first.data(), kept_[1].first.data()) << "the gap is used";
+}
+
+TEST_F(FastBlocksTest, GapsTakeWhatFits) {
+  for (const size_t bytes : {size_t{3000}, size_t{1000}, size_t{3000}}) ASSERT_TRUE(SendFilled('a', bytes));
+  ReadAll();
+  kept_[1].second.reset();
+  ASSERT_TRUE(SendFilled('b', 2000));
+  ASSERT_TRUE(SendFilled('c', 1000));
+  ReadAll();
+  EXPECT_GT(kept_[3].first.data(), kept_[2].first.data());
+  EXPECT_EQ(kept_[4].first.data(), kept_[1].first.data());
+  EXPECT_TRUE(IsFilled(kept_[0].first, 'a') && IsFilled(kept_[2].first, 'a') && IsFilled(kept_[3].first, 'b'));
+}
+
+TEST_F(FastBlocksTest, ManySmallBlocksRunOutOfNumbers) {
+  for (uint32_t n = 0; n < kFastBlocks; ++n) ASSERT_TRUE(SendFilled('a', 1000));
+  EXPECT_FALSE(SendFilled('b', 1000));
+  EXPECT_TRUE(SendFilled('c', 10)) << "a small one needs no block";
+  ReadAll();
+  kept_.clear();
+  EXPECT_TRUE(SendFilled('d', 1000));
+}
+
+TEST_F(FastBlocksTest, TooLargeOnesAreRefused) { EXPECT_FALSE(SendFilled('a', Fabric::kFastBytesMax + 1)); }
+
+TEST_F(FastBlocksTest, WhatIsKeptOutlivesBothEnds) {
+  ASSERT_TRUE(SendFilled('a', 5000));
+  ReadAll();
+  reader_.reset();
+  writer_.reset();
+  EXPECT_TRUE(IsFilled(kept_[0].first, 'a'));
 }
 
 TEST(FastRing, OnlySealedMemoryOfItsSizeIsTaken) {

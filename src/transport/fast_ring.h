@@ -1,16 +1,19 @@
-// One direction of small messages between two processes of one host, without a system call where the reader is awake.
+// One direction of messages between two processes of one host, without a system call where the reader is awake.
 //
-//   | produced | consumed | wanted | slot: header, size, bytes | slot | ...      (SharedMemory)
+//   | produced | consumed | wanted | held | slot: header, size, bytes or place | slot | ... | arena |   (SharedMemory)
 //
-// The reader says in `wanted` whether the writer shall ring its bell when it publishes something; the writer rings once
-// and takes the wish away. Whoever comes second of (publish, look at the wish) and (wish, look for messages) sees what
-// the other one did, so no message that is wanted is left lying.
+// What doesn't fit into a slot lies in a block of the arena (fast_blocks.h), which the reader may keep.
+//
+// The reader says in `wanted` which of its bells the writer shall ring when it publishes something; the writer rings
+// once and takes the wish away. Whoever comes second of (publish, look at the wish) and (wish, look for messages) sees
+// what the other one did, so no message that is wanted is left lying.
 //
 // Place:    transport, private; FastLane is the reader's other half.
-// Threads:  any for the writer; one at a time for the reader.
+// Threads:  any for the writer; one at a time for the reader. What Read handed over may be let go on any.
 // Errors:   the reader trusts nothing that it reads, the writer trusts `consumed` only within what it has produced.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -21,42 +24,66 @@
 #include "base/mutex.h"
 #include "base/net/unique_fd.h"
 #include "transport/fabric.h"
+#include "transport/fast_blocks.h"
 #include "transport/shared_memory.h"
 
 namespace switchtower {
 
+// Whom a message wakes: nobody, the loop, or the thread that sleeps until its message comes.
+enum class FastWish : uint32_t { kNobody = 0, kLoop = 1, kSleeper = 2 };
+// Eventfds of the reader, by wish.
+struct FastBells {
+  UniqueFd loop;
+  UniqueFd sleeper;
+};
+
 struct FastRingControl {
   alignas(64) std::atomic<uint64_t> produced;
   alignas(64) std::atomic<uint64_t> consumed;
-  alignas(64) std::atomic<uint32_t> wanted;
+  alignas(64) std::atomic<FastWish> wanted;
+  alignas(64) HeldFlags held;
 };
 
 struct FastSlot {
   MessageHeader header;
-  uint64_t size;
-  char bytes[Fabric::kFastBytes];
+  uint64_t size;    // above kFastSlotBytes the payload is in the arena
+  uint64_t offset;  // there
+  uint64_t block;
+  char bytes[936];
 };
 static_assert(sizeof(FastSlot) == 1024);
 
+inline constexpr size_t kFastSlotBytes = sizeof(FastSlot::bytes);
 inline constexpr uint64_t kFastSlots = 256;
-inline constexpr size_t kFastRingBytes = 4096 + kFastSlots * sizeof(FastSlot);
+inline constexpr size_t kFastSlotsBegin = 4096;
+inline constexpr size_t kFastArenaBegin = kFastSlotsBegin + kFastSlots * sizeof(FastSlot);
+inline constexpr size_t kFastRingBytes = kFastArenaBegin + kFastArenaBytes;
+static_assert(sizeof(FastRingControl) <= kFastSlotsBegin);
+static_assert(Fabric::kFastBytesMax <= kFastArenaBytes / 4, "a few large messages fit at once");
+
+void Ring(const UniqueFd& bell);
 
 class FastRingWriter {
  public:
-  // `bell` is an eventfd of the reader.
-  static absl::StatusOr<std::unique_ptr<FastRingWriter>> Create(UniqueFd bell);
+  static absl::StatusOr<std::unique_ptr<FastRingWriter>> Create(FastBells bells);
 
-  // False if the ring is full. `bytes` are at most Fabric::kFastBytes.
-  bool Send(const MessageHeader& header, std::string_view bytes) EXCLUDES(mutex_);
+  // `write` puts the `bytes` in their place, on this thread. False, and nothing was sent, if there is no room or if
+  // the message is too large.
+  bool Send(const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write) EXCLUDES(mutex_);
   UniqueFd TakeFd() { return memory_.TakeFd(); }
 
  private:
-  FastRingWriter(SharedMemory memory, UniqueFd bell);
+  FastRingWriter(SharedMemory memory, FastBells bells);
   FastRingControl& control() { return *reinterpret_cast<FastRingControl*>(memory_.data()); }
+  bool Publish(const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write) EXCLUDES(mutex_);
+  bool PublishBlock(const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write) EXCLUDES(mutex_);
+  // The slot for the next message; null if all are full.
+  FastSlot* NextSlot() REQUIRES(mutex_);
 
   SharedMemory memory_;
-  const UniqueFd bell_;
+  const FastBells bells_;
   Mutex mutex_;
+  BlockArena arena_ GUARDED_BY(mutex_);
   uint64_t produced_ GUARDED_BY(mutex_) = 0;
   uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // the last believable value
 };
@@ -65,16 +92,18 @@ class FastRingReader {
  public:
   static absl::StatusOr<std::unique_ptr<FastRingReader>> Open(UniqueFd fd);
 
-  void Want(bool wanted) { control().wanted.store(wanted ? 1 : 0); }
+  void Want(FastWish wish) { control().wanted.store(wish); }
   bool empty() { return control().produced.load() == consumed_; }
-  // Hands over all messages that are there; the views end with the call. InvalidArgument if the writer wrote nonsense.
-  absl::Status Read(absl::FunctionRef<void(const MessageHeader&, std::string_view)> deliver);
+  // Hands over all messages that are there. Small ones are views that end with the call, large ones have an owner that
+  // keeps their place taken. InvalidArgument if the writer wrote nonsense.
+  absl::Status Read(absl::FunctionRef<void(const MessageHeader&, ReceivedBytes)> deliver);
 
  private:
-  explicit FastRingReader(SharedMemory memory) : memory_(std::move(memory)) {}
-  FastRingControl& control() { return *reinterpret_cast<FastRingControl*>(memory_.data()); }
+  explicit FastRingReader(SharedMemory memory) : memory_(std::make_shared<SharedMemory>(std::move(memory))) {}
+  FastRingControl& control() { return *reinterpret_cast<FastRingControl*>(memory_->data()); }
+  absl::StatusOr<ReceivedBytes> BytesOf(const FastSlot& slot);
 
-  SharedMemory memory_;
+  const std::shared_ptr<SharedMemory> memory_;
   uint64_t consumed_ = 0;
 };
 

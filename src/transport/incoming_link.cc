@@ -99,18 +99,19 @@ void IncomingLink::Welcome() {
   // Without a secret: what the dialler gave must not be sent around, and to echo it proves nothing.
   const auto welcome = core_.HelloTo(hello_.from, "");
   (void)connection_->Send(transport_wire::kWelcome, Payload(transport_wire::EncodeHello(welcome)));
-  if (path_ == Path::kUnix && core_.fast_lane() != nullptr) SendBell();
+  if (path_ == Path::kUnix && core_.fast_lane() != nullptr) SendBells();
 }
 
-void IncomingLink::SendBell() {
-  auto bell = core_.fast_lane()->Bell();
-  if (!bell.ok()) {
-    LogWarn("no fast ring from worker {}: {}", hello_.from.value, std::string(bell.status().message()));
+void IncomingLink::SendBells() {
+  auto bells = core_.fast_lane()->Bells();
+  if (!bells.ok()) {
+    LogWarn("no fast ring from worker {}: {}", hello_.from.value, std::string(bells.status().message()));
     return;
   }
   FramedConnection::SendOptions options;
-  options.fds.push_back(*std::move(bell));
-  (void)connection_->Send(transport_wire::kBell, Payload(), std::move(options));
+  options.fds.push_back(std::move(bells->loop));
+  options.fds.push_back(std::move(bells->sleeper));
+  (void)connection_->Send(transport_wire::kBells, Payload(), std::move(options));
 }
 
 void IncomingLink::Refuse(const absl::Status& why) {

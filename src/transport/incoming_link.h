@@ -42,7 +42,7 @@ class IncomingLink : public FramedConnection::Handler, public std::enable_shared
   absl::Status OnMessageBody(ReceivedBytes body);
   absl::Status OnRing(Frame& frame);
   absl::Status OnFastRing(Frame& frame);
-  void SendBell();
+  void SendBells();
   absl::Status OnRingMessage(std::string_view body);
   absl::Status OnRingChunk(std::string_view body);
   void ReleaseRing(const transport_wire::RingPlace& place);

@@ -96,8 +96,8 @@ void OutgoingLink::OnFrame(Frame frame) {
     case transport_wire::kRefused:
       return Lose(absl::PermissionDeniedError(
           fmt::format("worker {} refused worker {}: {}", peer_.value, core_.self().value, frame.body.view())));
-    case transport_wire::kBell:
-      return OnBell(frame);
+    case transport_wire::kBells:
+      return OnBells(frame);
     case transport_wire::kRingFree:
       return Resume();
     case transport_wire::kGoodbye:
@@ -108,9 +108,9 @@ void OutgoingLink::OnFrame(Frame frame) {
   }
 }
 
-void OutgoingLink::OnBell(Frame& frame) {
-  if (path_ != Path::kUnix || frame.fds.size() != 1) return Lose(absl::InvalidArgumentError("it sent a bell unasked"));
-  auto ring = FastRingWriter::Create(std::move(frame.fds[0]));
+void OutgoingLink::OnBells(Frame& frame) {
+  if (path_ != Path::kUnix || frame.fds.size() != 2) return Lose(absl::InvalidArgumentError("it sent bells unasked"));
+  auto ring = FastRingWriter::Create(FastBells{std::move(frame.fds[0]), std::move(frame.fds[1])});
   if (!ring.ok()) {
     LogWarn("no fast ring with worker {}, the socket carries all: {}", peer_.value,
             std::string(ring.status().message()));
@@ -196,14 +196,14 @@ void OutgoingLink::Send(const MessageHeader& header, Payload payload, Fabric::On
   connection_->Flush();
 }
 
-bool OutgoingLink::SendFast(const MessageHeader& header, std::string_view bytes) {
+bool OutgoingLink::SendFast(const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write) {
   FastRingWriter* ring = nullptr;
   {
     MutexLock lock(mutex_);
     if (state_ != State::kOpen || fast_ring_ == nullptr) return false;
     ring = fast_ring_.get();
   }
-  return ring->Send(header, bytes);
+  return ring->Send(header, bytes, write);
 }
 
 void OutgoingLink::PostResume() {

@@ -25,7 +25,7 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
 
   void Send(const MessageHeader& header, Payload payload, Fabric::OnSent on_sent);
   // See Fabric::TrySendFast.
-  bool SendFast(const MessageHeader& header, std::string_view bytes);
+  bool SendFast(const MessageHeader& header, size_t bytes, absl::FunctionRef<void(char*)> write);
   // Loop's thread. All that is queued, and each later Send, gets `why`.
   void Fail(const absl::Status& why);
   // The same after a word of farewell to the peer.
@@ -51,7 +51,7 @@ class OutgoingLink : public FramedConnection::Handler, public std::enable_shared
   void TryNextRoute(const absl::Status& last_error);
   void OnConnected(UniqueFd socket, Path path);
   void OnWelcome(std::string_view body);
-  void OnBell(Frame& frame);
+  void OnBells(Frame& frame);
   void OnFrame(Frame frame) override;
   void OnClosed(absl::Status why) override;
   void Lose(const absl::Status& why);

@@ -35,12 +35,14 @@ void SocketFabric::RemovePeer(WorkerId peer) { core_->RemovePeer(peer); }
 void SocketFabric::Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) {
   core_->Send(peer, header, std::move(payload), std::move(on_sent));
 }
-bool SocketFabric::TrySendFast(WorkerId peer, const MessageHeader& header, std::string_view bytes) {
-  return core_->TrySendFast(peer, header, bytes);
+bool SocketFabric::TrySendFast(WorkerId peer, const MessageHeader& header, size_t bytes,
+                               absl::FunctionRef<void(char*)> write) {
+  return core_->TrySendFast(peer, header, bytes, write);
 }
-bool SocketFabric::WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) {
-  return core_->WaitFast(done, budget);
+bool SocketFabric::WaitFast(absl::FunctionRef<bool()> done, int looks, std::chrono::steady_clock::time_point end) {
+  return core_->WaitFast(done, looks, end);
 }
+void SocketFabric::WakeFast() { core_->WakeFast(); }
 void SocketFabric::WantFast() { core_->WantFast(); }
 void SocketFabric::UnwantFast() { core_->UnwantFast(); }
 FabricStats SocketFabric::stats() const { return core_->stats(); }

@@ -56,8 +56,10 @@ class SocketFabric : public Fabric {
   void SetPeers(const PeerTable& peers) override;
   void RemovePeer(WorkerId peer) override;
   void Send(WorkerId peer, const MessageHeader& header, Payload payload, OnSent on_sent) override;
-  bool TrySendFast(WorkerId peer, const MessageHeader& header, std::string_view bytes) override;
-  bool WaitFast(absl::FunctionRef<bool()> done, std::chrono::nanoseconds budget) override;
+  bool TrySendFast(WorkerId peer, const MessageHeader& header, size_t bytes,
+                   absl::FunctionRef<void(char*)> write) override;
+  bool WaitFast(absl::FunctionRef<bool()> done, int looks, std::chrono::steady_clock::time_point end) override;
+  void WakeFast() override;
   void WantFast() override;
   void UnwantFast() override;
   FabricStats stats() const override;

@@ -9,8 +9,8 @@
 //   kMessageHead kMessageBody                header and size; payload
 //   kRing (descriptor)                       once, before the first use of shared memory
 //   kRingMessage             header, place of the payload in the ring
-//           <------------------------------  kBell (an eventfd), on a unix socket only
-//   kFastRing (descriptor)                   the answer: memory for small messages (fast_ring.h)
+//           <------------------------------  kBells (two eventfds), on a unix socket only
+//   kFastRing (descriptor)                   the answer: memory for fast messages (fast_ring.h)
 //   kMessageHead kRingChunk...               a payload larger than the ring can hold at once
 //           <------------------------------  kRingFree: there is room again (only when waited for)
 //   kGoodbye in both directions: what ends now is no loss
@@ -26,7 +26,7 @@
 namespace switchtower::transport_wire {
 
 // One for each change of what follows; other versions are refused.
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 enum FrameType : uint32_t {
   kHello = 1,
@@ -40,7 +40,7 @@ enum FrameType : uint32_t {
   kRingMessage = 17,
   kRingChunk = 18,
   kRingFree = 19,
-  kBell = 20,
+  kBells = 20,
   kFastRing = 21,
 };
 

@@ -94,8 +94,8 @@ class Algorithm {
 
 const Algorithm& FindAlgorithm(CollectiveKind kind);
 
-// Up to this many bytes of operands an all-reduce is one phase in which every process folds everything; above, each
-// folds its own part of the elements and hands it out. The bits are the same.
+// Up to this many bytes of operands, and between two processes, an all-reduce is one phase in which every process folds
+// everything; else each folds its own part of the elements and hands it out. The bits are the same.
 inline constexpr int64_t kSmallReduceBytes = 64 * 1024;
 
 }  // namespace switchtower

@@ -1,6 +1,6 @@
-// A program's call of a collective until the collective ends: waited for on the program's own thread for a short while,
-// since that is by far the fastest where all ranks come at about the same time, and by a callback from then on, since a
-// thread that stays blocked could be the one that another rank's program needs.
+// A program's call of a collective until the collective ends: waited for on the program's own thread for a while, since
+// that is by far the fastest where the other ranks are on their way, and by a callback from then on, since a thread
+// that stays blocked could be the one that another rank's program needs.
 //
 // Place:    worker/collective, for the FFI handlers.
 // Threads:  Complete from any thread, once; the rest on the program's.
@@ -16,13 +16,13 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "transport/fabric.h"
+#include "worker/collective/exchange_engine.h"
 
 namespace switchtower {
 
 class CallWait {
  public:
-  explicit CallWait(Fabric& fabric) : fabric_(fabric) {}
+  explicit CallWait(ExchangeEngine& engine) : engine_(engine) {}
 
   void Complete(absl::Status status) EXCLUDES(mutex_) {
     absl::AnyInvocable<void(absl::Status)> later;
@@ -33,29 +33,30 @@ class CallWait {
       later = std::move(later_);
       changed_.NotifyAll();
     }
-    if (!later) return;
-    fabric_.UnwantFast();
-    later(status_);
+    if (later) {
+      engine_.fabric().UnwantFast();
+      later(status_);
+    } else {
+      engine_.fabric().WakeFast();
+    }
   }
 
-  // True if the collective has ended, within `budget`. `peers`: other processes take part, so this thread can fetch
+  // True if the collective has ended within `budget`. `peers`: other processes take part, so this thread can fetch
   // their messages.
   bool Await(bool peers, std::chrono::nanoseconds budget) EXCLUDES(mutex_) {
     if (done_.load()) return true;
-    const auto end = std::chrono::steady_clock::now() + budget;
-    if (peers && fabric_.WaitFast([this] { return done_.load(); }, budget)) return true;
-    // Other ranks of this process go on meanwhile, perhaps on this core.
-    while (std::chrono::steady_clock::now() < end - budget / 2) {
-      if (done_.load()) return true;
-      ::sched_yield();
-    }
-    MutexLock lock(mutex_);
-    while (!done_.load()) {
-      const auto left = end - std::chrono::steady_clock::now();
-      if (left <= std::chrono::nanoseconds(0)) return false;
-      changed_.WaitFor(mutex_, left);
-    }
-    return true;
+    const auto begin = std::chrono::steady_clock::now();
+    const int looks = engine_.look_budget().looks();
+    int looked = 0;
+    const bool ended = (peers && engine_.AwaitMessages(
+                                     [&] {
+                                       ++looked;
+                                       return done_.load();
+                                     },
+                                     looks, begin + budget)) ||
+                       AwaitOthers(looks, looked, begin + budget);
+    if (looked > looks) engine_.look_budget().Slept(std::chrono::steady_clock::now() - begin);
+    return ended;
   }
   bool done() const { return done_.load(); }
   // Once done.
@@ -72,11 +73,26 @@ class CallWait {
       }
     }
     if (!waits) return later(status_);
-    fabric_.WantFast();
+    engine_.fabric().WantFast();
   }
 
  private:
-  Fabric& fabric_;
+  // The wait of a thread that doesn't fetch messages, since the others are in this process or another thread does.
+  bool AwaitOthers(int looks, int& looked, std::chrono::steady_clock::time_point end) EXCLUDES(mutex_) {
+    for (; looked <= looks; ++looked) {
+      if (done_.load()) return true;
+      ::sched_yield();
+    }
+    MutexLock lock(mutex_);
+    while (!done_.load()) {
+      const auto left = end - std::chrono::steady_clock::now();
+      if (left <= std::chrono::nanoseconds(0)) return false;
+      changed_.WaitFor(mutex_, left);
+    }
+    return true;
+  }
+
+  ExchangeEngine& engine_;
   std::atomic<bool> done_{false};
   absl::Status status_;  // written before done_ is set
   Mutex mutex_;

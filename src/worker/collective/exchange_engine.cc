@@ -14,6 +14,9 @@ namespace {
 // A rank that comes to a collective is held back until its launch is cancelled.
 FaultPoint join_fault("collective.join", {"rank"});
 
+// Set while a program's thread takes peers' messages itself.
+thread_local bool t_awaits_messages = false;
+
 }  // namespace
 
 ExchangeEngine::ExchangeEngine(Fabric& fabric, const Options& options)
@@ -87,6 +90,14 @@ void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Failed& fa
 void ExchangeEngine::EndAll(Failed failed) {
   for (const ExchangePtr& exchange : failed.exchanges) Advance(exchange, On::kElsewhere);
   for (auto& [call, cause] : failed.calls) call.done(std::move(cause));
+}
+
+bool ExchangeEngine::AwaitMessages(absl::FunctionRef<bool()> done, int looks,
+                                   std::chrono::steady_clock::time_point end) {
+  t_awaits_messages = true;
+  const bool ended = fabric_.WaitFast(done, looks, end);
+  t_awaits_messages = false;
+  return ended;
 }
 
 void ExchangeEngine::Join(MemberCall call) {
@@ -203,7 +214,7 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, Re
   if (!failed.empty()) {
     EndAll(std::move(failed));
   } else {
-    Advance(exchange, On::kElsewhere);
+    Advance(exchange, t_awaits_messages ? On::kWorker : On::kElsewhere);
   }
 }
 

@@ -30,6 +30,7 @@
 #include "base/strand.h"
 #include "transport/fabric.h"
 #include "worker/collective/exchange.h"
+#include "worker/collective/look_budget.h"
 #include "worker/collective/member_call.h"
 #include "worker/exec/launch_context.h"
 #include "worker/exec/peer_router.h"
@@ -53,8 +54,12 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
     return plans_.Get(gang, ranks);
   }
   Fabric& fabric() { return fabric_; }
-  // Runs `task`, which may take long (it goes on with a program), on the engine's pool.
-  void Resume(Task task) { pool_.Post(std::move(task)); }
+  LookBudget& look_budget() { return look_budget_; }
+  // Fabric::WaitFast on a program's thread, which computes what the messages complete.
+  bool AwaitMessages(absl::FunctionRef<bool()> done, int looks, std::chrono::steady_clock::time_point end);
+  // Runs `task`, which may take long (it goes on with a program), on the engine's pool; on this thread, once it is done
+  // with the exchange in hand, if it is one of the pool's.
+  void Resume(Task task);
   // Ends what is pending and refuses what comes.
   void Stop() EXCLUDES(mutex_);
 
@@ -101,6 +106,8 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void OnSent(const Exchange::SendSlot& slot, const absl::Status& status) EXCLUDES(mutex_);
   // False: the step goes on elsewhere, which will Advance.
   bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
+  // A part on a thread of the pool, and all that follows from it.
+  void RunPart(const ExchangePtr& exchange, int part) EXCLUDES(mutex_);
   // True for the last part.
   bool ApplyPart(const ExchangePtr& exchange, int part) EXCLUDES(mutex_);
   void Complete(const ExchangePtr& exchange) EXCLUDES(mutex_);
@@ -108,6 +115,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   Fabric& fabric_;
   const Options options_;
   PlanCache plans_;
+  LookBudget look_budget_;
 
   mutable Mutex mutex_;
   absl::flat_hash_map<LaunchId, std::shared_ptr<ExchangeLaunch>> launches_ GUARDED_BY(mutex_);

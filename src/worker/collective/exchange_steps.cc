@@ -22,6 +22,10 @@ constexpr int64_t kPartBytes = 512 * 1024;
 // Contiguous stretches below this are packed rather than sent one by one.
 constexpr size_t kReferenceBytes = 4 * 1024;
 
+// Where a thread of the pool, while it is at an exchange, keeps the first program that goes on by it: that one needs no
+// other thread.
+thread_local Task* t_next = nullptr;
+
 int64_t WorkBytes(const Exchange& exchange) {
   return exchange.shape.operand_bytes() * exchange.plan->size() +
          exchange.shape.result_bytes() * static_cast<int64_t>(exchange.members.size());
@@ -107,6 +111,11 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
   const GroupPlan& plan = *exchange->plan;
   const CollectiveHeader header{exchange->launch->id, exchange->key, exchange->shape.kind, phase,
                                 exchange->fingerprint};
+  const WorkerId worker = plan.processes[to].worker;
+  if (pieces.bytes() <= Fabric::kFastBytesMax &&
+      fabric_.TrySendFast(worker, header.Write(), pieces.bytes(), [&pieces](char* memory) { Pack(pieces, memory); })) {
+    return;
+  }
   Exchange::SendSlot& slot = exchange->send_slots[phase * plan.process_count() + to];
   const bool large = pieces.bytes() >= Fabric::kLargeBytes;
   slot.pinned = large && !pieces.has_owned() && pieces.bytes() / pieces.runs() >= kReferenceBytes;
@@ -131,11 +140,7 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
     Pack(pieces, scratch.data());
     small = {scratch.data(), pieces.bytes()};
   }
-  const WorkerId worker = plan.processes[to].worker;
-  if (!large) {
-    if (small.size() <= Fabric::kFastBytes && fabric_.TrySendFast(worker, header.Write(), small)) return;
-    payload = Payload::View(small);
-  }
+  if (!large) payload = Payload::View(small);
   std::shared_ptr<const Exchange::SendSlot> alive(exchange, &slot);
   fabric_.Send(worker, header.Write(), std::move(payload),
                [alive = std::move(alive)](absl::Status status) { alive->exchange->engine->OnSent(*alive, status); });
@@ -169,11 +174,25 @@ bool ExchangeEngine::Apply(const ExchangePtr& exchange, On on) {
   exchange->parts = exchange->parts_left = parts;
   const bool here = on != On::kElsewhere || work <= kInlineBytes;
   for (int part = here ? 1 : 0; part < parts; ++part) {
-    pool_.Post([this, exchange, part] {
-      if (ApplyPart(exchange, part)) Advance(exchange, On::kWorker);
-    });
+    pool_.Post([this, exchange, part] { RunPart(exchange, part); });
   }
   return here && ApplyPart(exchange, 0);
+}
+
+void ExchangeEngine::RunPart(const ExchangePtr& exchange, int part) {
+  Task next;
+  t_next = &next;
+  if (ApplyPart(exchange, part)) Advance(exchange, On::kWorker);
+  t_next = nullptr;
+  if (next) next();
+}
+
+void ExchangeEngine::Resume(Task task) {
+  if (t_next != nullptr && !*t_next) {
+    *t_next = std::move(task);
+  } else {
+    pool_.Post(std::move(task));
+  }
 }
 
 bool ExchangeEngine::ApplyPart(const ExchangePtr& exchange, int part) {

@@ -24,9 +24,9 @@ namespace attribute = collective_attribute;
 using ffi_binding::AsyncCall;
 using ffi_binding::AsyncResult;
 
-// Collectives that move little end soon, if all ranks are on their way.
-constexpr int64_t kShortWaitBytes = 64 * 1024;
-constexpr std::chrono::microseconds kShortWait{200};
+// Most collectives of ranks in step end within it. Not longer: the client has few threads, and where two ranks come to
+// independent collectives in another order each, these waits have to end before either goes on.
+constexpr std::chrono::milliseconds kWait{1};
 constexpr int64_t kIdMax = std::numeric_limits<uint32_t>::max();
 
 // One call as XLA hands it over. Valid inside the handler alone.
@@ -211,11 +211,10 @@ AsyncResult Handle(const XLA_FFI_Api* api, LaunchContext* launch, ffi::Remaining
     return static_cast<XLA_FFI_Error*>(nullptr);
   }
   const bool peers = call.plan->process_count() > 1;
-  const bool short_wait = call.shape.operand_bytes() * call.plan->size() <= kShortWaitBytes;
-  auto wait = std::make_shared<CallWait>((*engine)->fabric());
+  auto wait = std::make_shared<CallWait>(**engine);
   call.done = [wait](absl::Status status) { wait->Complete(std::move(status)); };
   (*engine)->Join(std::move(call));
-  if (short_wait ? wait->Await(peers, kShortWait) : wait->done()) {
+  if (wait->Await(peers, kWait)) {
     return wait->status().ok() ? static_cast<XLA_FFI_Error*>(nullptr) : AsyncCall::ToError(api, wait->status());
   }
   const auto created = AsyncCall::Create(api);

@@ -79,7 +79,7 @@ class AllReduceAlgorithm : public Algorithm {
 
  private:
   static bool Owned(const CollectiveShape& shape, const GroupPlan& plan) {
-    return plan.process_count() > 1 && shape.operand_bytes() > kSmallReduceBytes;
+    return plan.process_count() > 2 && shape.operand_bytes() > kSmallReduceBytes;
   }
 
   template <typename Pointers>
