@@ -15,13 +15,14 @@ def initialize() -> None:
     from jax._src import xla_bridge
     from jax.extend import backend
 
-    from switchtower import jax_patches
+    from switchtower import jax_patches, quiet_client
 
     if "proxy" not in getattr(xla_bridge, "_backend_factories", {}):
         backend.register_backend_factory("proxy", _make_client, priority=-1)
     # Programs are compiled and cached by the server; a cache in the client would keep executables it can't read back.
     jax.config.update("jax_enable_compilation_cache", False)
     jax_patches.install()
+    quiet_client.install()
 
 
 def _make_client():

@@ -4,6 +4,7 @@ import gc
 import logging
 import pathlib
 import sys
+import threading
 import unittest
 from unittest import mock
 
@@ -11,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
-from switchtower import agent, jax_patches  # noqa: E402
+from switchtower import agent, jax_patches, quiet_client  # noqa: E402
 from switchtower.registry import Registry  # noqa: E402
 
 
@@ -45,6 +46,32 @@ class Values(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "element type 77"):
             agent.Value({"dtype": 77})
 
+
+class QuietClient(unittest.TestCase):
+    @staticmethod
+    def slack_of_a_new_thread():
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(int(pathlib.Path(f"/proc/{threading.get_native_id()}/timerslack_ns").read_text())))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    def test_threads_started_inside_may_sleep_longer(self):
+        before = self.slack_of_a_new_thread()
+        with self.assertRaises(KeyError), quiet_client.timer_slack(quiet_client.SLACK_NS):
+            self.assertEqual(self.slack_of_a_new_thread(), quiet_client.SLACK_NS)
+            raise KeyError
+        self.assertEqual(self.slack_of_a_new_thread(), before)
+
+    def test_the_client_is_made_inside_and_only_once(self):
+        from jax.extend.backend import ifrt_proxy
+
+        with mock.patch.object(ifrt_proxy, "get_client", lambda *args, **options: (args, options, self.slack_of_a_new_thread())):
+            quiet_client.install()
+            quiet_client.install()
+            self.assertEqual(ifrt_proxy.get_client("grpc://host:1", timeout=3),
+                             (("grpc://host:1",), {"timeout": 3}, quiet_client.SLACK_NS))
 
 class Functions(unittest.TestCase):
     def test_a_function_stays_until_it_is_released(self):
