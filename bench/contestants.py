@@ -106,9 +106,9 @@ def switchtower(binary, hosts, devices=1, script="paper.py"):
             yield contestant
 
 
-def plain_jax(devices, script="paper.py"):
+def plain_jax(devices, script="paper.py", large_pool=True):
     """One process with virtual devices."""
-    return _stopping(Contestant("plain_jax", [_script(script)], [plain_environment(devices)]))
+    return _stopping(Contestant("plain_jax", [_script(script)], [plain_environment(devices, large_pool)]))
 
 
 def gloo_jax(processes):

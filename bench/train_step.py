@@ -9,7 +9,7 @@ CHECKED = 10  # steps after which both tell their loss
 
 def measure(rows, options):
     with contestants.switchtower(options.switchtower, 4, script="train.py") as ours, \
-            contestants.plain_jax(4, script="train.py") as plain:
+            contestants.plain_jax(4, script="train.py", large_pool=False) as plain:
         losses = {one.name: one.ask(op="train", count=CHECKED)["loss"] for one in (ours, plain)}
         seconds = max(2.0, options.seconds)
         answers, errors = alternate([ours, plain], options.passes, lambda one: one.measure("train", seconds))

@@ -1,6 +1,7 @@
 #include "cli/child_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,6 +50,9 @@ absl::StatusOr<ChildProcess> Spawn(const ChildOptions& options) {
   if (pipe2(failure, O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(fmt::format("can't make a pipe: {}", strerror(errno)));
   }
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int core : options.cores) CPU_SET(core, &cores);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return absl::ResourceExhaustedError(fmt::format("can't start a process: {}", strerror(errno)));
@@ -59,6 +63,7 @@ absl::StatusOr<ChildProcess> Spawn(const ChildOptions& options) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (!options.cores.empty()) sched_setaffinity(0, sizeof(cores), &cores);
     if (output[1] >= 0) dup2(output[1], STDOUT_FILENO);
     environ = const_cast<char**>(envp.data());
     execvp(argv[0], argv.data());

@@ -17,6 +17,7 @@ namespace switchtower {
 struct ChildOptions {
   std::vector<std::string> argv;                   // argv[0] is looked up in PATH if it has no slash
   std::map<std::string, std::string> environment;  // on top of ours
+  std::vector<int> cores;                          // it may run on these alone; empty: as we may
   bool pipe_stdout = false;
   // Away from the terminal's Ctrl-C: its end is the supervisor's to order.
   bool own_group = true;

@@ -89,6 +89,8 @@ struct UpFlags {
         ->check(CLI::Range(1, 1024));
     AddFlag(app, "hosts", cluster.hosts, "worker processes of a slice")->check(CLI::Range(1, 1024));
     AddFlag(app, "devices", cluster.devices, "devices of a worker")->check(CLI::Range(1, 1024));
+    AddFlag(app, "share-cores", cluster.share_cores,
+            "each worker runs on its share of this machine's cores, as if it were a host; false: all on all");
     AddFlag(app, "pjrt-plugin", cluster.pjrt_plugin,
             "PJRT plug-in (.so); default: the CPU plug-in that `make build` installs");
     AddFlag(app, "log-dir", cluster.log_dir, "folder for a log of each role");

@@ -2,15 +2,15 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "cli/core_share.h"
 #include "cli/locations.h"
 
 namespace switchtower {
@@ -38,12 +38,13 @@ SupervisedProcess Role(const LocalClusterOptions& options, const std::string& ro
 
 std::string WorkerName(int slice, int host) { return fmt::format("worker slice{}/{}", slice, host); }
 
-// XLA's CPU client has a pool of a thread for each core. Workers that share this machine get their share of it: threads
-// beyond the cores cost them switches and XLA's busy waiting. What the user has set stays.
-std::map<std::string, std::string> WorkerEnvironment(int workers) {
-  if (std::getenv("PJRT_NPROC") != nullptr || std::getenv("NPROC") != nullptr) return {};
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return {{"PJRT_NPROC", std::to_string(std::max(1, cores / workers))}};
+// XLA's CPU client has a pool of a thread for each core of the machine: threads beyond a worker's share cost switches
+// and XLA's busy waiting. What the user has set stays.
+void GiveCores(int worker, int workers, ChildOptions& options) {
+  CoreShare share = ShareOfCores(UsableCores(), worker, workers);
+  options.cores = std::move(share.cores);
+  if (std::getenv("PJRT_NPROC") != nullptr || std::getenv("NPROC") != nullptr) return;
+  options.environment["PJRT_NPROC"] = std::to_string(share.threads);
 }
 
 std::string Prepend(const char* variable, const std::string& value) {
@@ -82,7 +83,7 @@ absl::Status LocalCluster::StartProcesses(const LocalClusterOptions& options) {
                                      fmt::format("--slice=slice{}", slice), fmt::format("--host-index={}", host)};
       flags.insert(flags.end(), options.worker_flags.begin(), options.worker_flags.end());
       SupervisedProcess worker = Role(options, "worker", WorkerName(slice, host), std::move(flags));
-      worker.options.environment = WorkerEnvironment(options.slices * options.hosts);
+      if (options.share_cores) GiveCores(slice * options.hosts + host, options.slices * options.hosts, worker.options);
       RETURN_IF_ERROR(supervisor_.Start(std::move(worker)));
     }
   }

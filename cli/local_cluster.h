@@ -12,9 +12,10 @@ namespace switchtower {
 
 struct LocalClusterOptions {
   int slices = 1;
-  int hosts = 1;     // worker processes a slice
-  int devices = 1;   // devices a worker
-  int port = 29000;  // of the proxy; 0: any free one
+  int hosts = 1;            // worker processes a slice
+  int devices = 1;          // devices a worker
+  int port = 29000;         // of the proxy; 0: any free one
+  bool share_cores = true;  // core_share.h
   std::string pjrt_plugin;
   std::string log_dir;  // empty: warnings and errors on stderr
   std::string log_level;

@@ -72,10 +72,16 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(names, {"resource-manager.log", "proxy.log", "worker-slice0-0.log", "worker-slice0-1.log"})
 
     def test_workers_share_the_cores_of_the_machine(self):
+        cores = os.sched_getaffinity(0)
         with Up((1, 2, 1)) as up:
-            for pid in up.children("worker"):
+            workers = up.children("worker")
+            for pid in workers:
                 environment = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
-                self.assertIn(f"PJRT_NPROC={max(1, len(os.sched_getaffinity(0)) // 2)}", environment)
+                self.assertIn(f"PJRT_NPROC={max(1, len(cores) // 2)}", environment)
+            if len(cores) % 2 == 0:
+                shares = [os.sched_getaffinity(pid) for pid in workers]
+                self.assertEqual(shares[0] & shares[1], set())
+                self.assertEqual(shares[0] | shares[1], cores)
 
 
 if __name__ == "__main__":
