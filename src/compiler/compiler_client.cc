@@ -28,19 +28,6 @@ int SlotsOf(const CompilerClient::Options& options) {
 
 bool IsNameByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-absl::StatusOr<std::shared_ptr<const CompiledProgram>> ReadAnswer(const std::string& bytes, const ProgramId& id) {
-  compiler::CompileAnswer answer;
-  if (!answer.ParseFromString(bytes)) {
-    return absl::FailedPreconditionError("the compiler's answer can't be read");
-  }
-  if (answer.code() != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(answer.code()), answer.message());
-  }
-  ASSIGN_OR_RETURN(CompiledProgram program, FromProto(std::move(*answer.mutable_program())));
-  if (program.id != id) return absl::FailedPreconditionError("the compiler answered for another program");
-  return std::make_shared<const CompiledProgram>(std::move(program));
-}
-
 }  // namespace
 
 std::string GuessProgramName(std::string_view module) {
@@ -192,7 +179,7 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Jo
   }
   const std::string message = call.SerializeAsString();
   // A child that died while it had nothing to do says nothing about this program.
-  if (child != nullptr && !child->IsAlive()) child.reset();
+  if (child != nullptr && !child->IsReady()) child.reset();
   if (child == nullptr) {
     ASSIGN_OR_RETURN(child, CompilerProcess::Start(options_.command));
   }
@@ -200,12 +187,20 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Jo
   absl::StatusOr<std::string> answer = child->Exchange(message, start + options_.timeout, stop_event_.get());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (answer.ok()) {
-    auto program = ReadAnswer(*answer, job.id);
-    if (program.ok()) {
-      LogDebug("compiled {} for {} partitions in {:.3f} s", (*program)->info.name, (*program)->info.num_partitions,
-               seconds);
+    compiler::CompileAnswer proto;
+    const bool parsed = proto.ParseFromString(*answer);
+    if (parsed && proto.code() != 0) {
+      return absl::Status(static_cast<absl::StatusCode>(proto.code()), proto.message());
     }
-    return program;
+    absl::StatusOr<CompiledProgram> program =
+        parsed ? ProgramOf(std::move(proto), job.id)
+               : absl::FailedPreconditionError("the compiler's answer can't be read");
+    if (!program.ok()) {
+      child.reset();  // who says nonsense once isn't trusted with the next program, which may be somebody else's
+      return program.status();
+    }
+    LogDebug("compiled {} for {} partitions in {:.3f} s", program->info.name, program->info.num_partitions, seconds);
+    return std::make_shared<const CompiledProgram>(*std::move(program));
   }
   child.reset();
   switch (answer.status().code()) {

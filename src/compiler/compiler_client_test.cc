@@ -93,6 +93,29 @@ TEST(CompilerClientTest, AChildThatDiedIdleIsReplaced) {
   EXPECT_NE((*first)->hlo_text, (*second)->hlo_text);
 }
 
+TEST(CompilerClientTest, WhatAChildSaysUnaskedIsNoAnswerToTheNextProgram) {
+  CompilerClient::Options options = FakeOptions();
+  options.max_children = 1;
+  CompilerClient client(options);
+  ASSERT_TRUE(Start(client, "twice").get().ok());
+  const Result next = Start(client, "fine").get();
+  EXPECT_TRUE(next.ok()) << next.status();
+}
+
+TEST(CompilerClientTest, AChildThatSaidNonsenseIsReplaced) {
+  CompilerClient::Options options = FakeOptions();
+  options.max_children = 1;
+  CompilerClient client(options);
+  std::string before;
+  for (const char* nonsense : {"junk", "wrong"}) {
+    EXPECT_FALSE(Start(client, nonsense).get().ok());
+    const Result after = Start(client, "pid").get();
+    ASSERT_TRUE(after.ok()) << after.status();
+    EXPECT_NE((*after)->hlo_text, before);
+    before = (*after)->hlo_text;
+  }
+}
+
 TEST(CompilerClientTest, GivesUpAfterTheTimeout) {
   CompilerClient::Options options = FakeOptions();
   options.timeout = std::chrono::milliseconds(50);

@@ -97,8 +97,10 @@ CompilerProcess::CompilerProcess(pid_t pid, UniqueFd socket, UniqueFd error_outp
 
 CompilerProcess::~CompilerProcess() { Kill(); }
 
-bool CompilerProcess::IsAlive() {
+bool CompilerProcess::IsReady() {
   if (pid_ <= 0) return false;
+  char unasked;
+  if (recv(socket_.get(), &unasked, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return false;
   siginfo_t info = {};
   // WNOWAIT leaves the status for whoever wants to tell how it ended.
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
@@ -160,10 +162,7 @@ absl::StatusOr<std::string> CompilerProcess::Exchange(std::string_view message,
   const std::string header = FrameHeader(message.size());
   std::string_view parts[] = {header, message};
   size_t part = 0;
-  char answer_header[8];
-  size_t header_bytes = 0;
-  std::string answer;
-  size_t answer_bytes = 0;
+  FrameReader answer;
 
   for (;;) {
     const auto left = deadline - std::chrono::steady_clock::now();
@@ -186,22 +185,13 @@ absl::StatusOr<std::string> CompilerProcess::Exchange(std::string_view message,
       if (n < 0 && errno != EAGAIN && errno != EINTR) return Ending();
     }
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
-    const bool in_header = header_bytes < sizeof(answer_header);
-    char* to = in_header ? answer_header + header_bytes : answer.data() + answer_bytes;
-    const size_t room = in_header ? sizeof(answer_header) - header_bytes : answer.size() - answer_bytes;
-    const ssize_t n = recv(socket_.get(), to, room, 0);
+    const absl::Span<char> room = answer.Room();
+    const ssize_t n = recv(socket_.get(), room.data(), room.size(), 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (n <= 0) return Ending();
-    if (in_header) {
-      header_bytes += static_cast<size_t>(n);
-      if (header_bytes < sizeof(answer_header)) continue;
-      const uint64_t size = ParseFrameHeader(answer_header);
-      if (size > kMaxFrameBytes) return absl::FailedPreconditionError(fmt::format("an answer of {} bytes", size));
-      answer.resize(size);
-    } else {
-      answer_bytes += static_cast<size_t>(n);
-    }
-    if (answer_bytes == answer.size()) return answer;
+    if (part < 2) return absl::FailedPreconditionError("it answered before it was asked");
+    RETURN_IF_ERROR(answer.Took(static_cast<size_t>(n)));
+    if (answer.complete()) return std::move(answer).Take();
   }
 }
 

@@ -30,13 +30,15 @@ class CompilerProcess {
   CompilerProcess(const CompilerProcess&) = delete;
   CompilerProcess& operator=(const CompilerProcess&) = delete;
 
-  // Sends a frame and waits for one. Afterwards, if it failed, the child is useless: destroy it.
+  // Sends a frame and waits for one. Afterwards, if it failed, the child is useless: destroy it. An answer that comes
+  // before the child can have read the question is none.
   // `stop_fd` becomes readable when nobody wants the answer any more.
   absl::StatusOr<std::string> Exchange(std::string_view message, std::chrono::steady_clock::time_point deadline,
                                        int stop_fd);
   pid_t pid() const { return pid_; }
-  // False if it has ended since the last exchange.
-  bool IsAlive();
+  // False if since the last exchange it has ended, or said something that it wasn't asked for: that would be taken for
+  // the answer about the next program, which may be somebody else's.
+  bool IsReady();
 
  private:
   CompilerProcess(pid_t pid, UniqueFd socket, UniqueFd error_output);

@@ -3,6 +3,7 @@
 //   "hang"   never answers                    "error"  answers with an error that has the words of a lost slice
 //   "chatty" writes 1 MB to stderr first      "junk"   answers with bytes that are no answer
 //   "wrong"  answers for another program      "pid"    answers with its process id as the text
+//   "twice"  answers, and says an error that nobody asked for
 // Anything else is compiled: the executable is the module's bytes.
 #include <signal.h>
 #include <unistd.h>
@@ -50,6 +51,15 @@ int main(int argc, char** argv) {
     }
     if (what == "pid") answer.mutable_program()->set_hlo_text(std::to_string(getpid()));
     std::string out = what == "junk" ? std::string("\xff\xff\xff") : answer.SerializeAsString();
+    if (what == "twice") {
+      answer.Clear();
+      answer.set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+      const std::string unasked = answer.SerializeAsString();
+      // In one piece, so that it is there when the proxy has read the answer.
+      out = FrameHeader(out.size()) + out + FrameHeader(unasked.size()) + unasked;
+      if (write(fd, out.data(), out.size()) != static_cast<ssize_t>(out.size())) return 1;
+      continue;
+    }
     if (!WriteFrame(fd, out).ok()) return 1;
   }
 }

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -12,6 +13,8 @@
 
 namespace switchtower {
 namespace {
+
+constexpr uint64_t kFirstRoomBytes = 64 * 1024;
 
 // Bytes read: less than `size` only at the end of the stream.
 absl::StatusOr<size_t> ReadFully(int fd, char* data, size_t size) {
@@ -53,6 +56,28 @@ uint64_t ParseFrameHeader(const char header[8]) {
   uint64_t bytes = 0;
   for (int i = 0; i < 8; ++i) bytes |= uint64_t{static_cast<uint8_t>(header[i])} << (8 * i);
   return bytes;
+}
+
+absl::Span<char> FrameReader::Room() {
+  if (header_bytes_ < sizeof(header_)) return absl::MakeSpan(header_).subspan(header_bytes_);
+  if (message_bytes_ == message_.size()) {
+    message_.resize(std::min<uint64_t>(told_bytes_, std::max<uint64_t>(kFirstRoomBytes, 2 * message_bytes_)));
+  }
+  return absl::MakeSpan(message_).subspan(message_bytes_);
+}
+
+absl::Status FrameReader::Took(size_t bytes) {
+  if (header_bytes_ == sizeof(header_)) {
+    message_bytes_ += bytes;
+    return absl::OkStatus();
+  }
+  header_bytes_ += bytes;
+  if (header_bytes_ < sizeof(header_)) return absl::OkStatus();
+  told_bytes_ = ParseFrameHeader(header_);
+  if (told_bytes_ > kMaxFrameBytes) {
+    return absl::FailedPreconditionError(fmt::format("a frame of {} bytes", told_bytes_));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadFrame(int fd) {

@@ -160,4 +160,10 @@ absl::StatusOr<CompiledProgram> FromProto(compiler::CompiledProgram&& proto) {
   return program;
 }
 
+absl::StatusOr<CompiledProgram> ProgramOf(compiler::CompileAnswer&& answer, const ProgramId& id) {
+  ASSIGN_OR_RETURN(CompiledProgram program, FromProto(std::move(*answer.mutable_program())));
+  if (program.id != id) return absl::FailedPreconditionError("the compiler answered for another program");
+  return program;
+}
+
 }  // namespace switchtower

@@ -14,5 +14,7 @@ namespace switchtower {
 compiler::CompiledProgram ToProto(const CompiledProgram& program);
 // Takes the big strings out of `proto`.
 absl::StatusOr<CompiledProgram> FromProto(compiler::CompiledProgram&& proto);
+// The program of an answer without an error. FailedPrecondition: it is another one than `id`.
+absl::StatusOr<CompiledProgram> ProgramOf(compiler::CompileAnswer&& answer, const ProgramId& id);
 
 }  // namespace switchtower
