@@ -11,9 +11,9 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/utf8.h"
 #include "inspect/snapshot_proto.h"
 #include "inspect/trace_proto.h"
-#include "inspect/utf8.h"
 
 namespace switchtower {
 

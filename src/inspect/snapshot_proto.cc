@@ -1,6 +1,6 @@
 #include "inspect/snapshot_proto.h"
 
-#include "inspect/utf8.h"
+#include "base/utf8.h"
 
 namespace switchtower {
 namespace {

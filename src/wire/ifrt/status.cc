@@ -3,14 +3,15 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "base/utf8.h"
 
 namespace switchtower {
 
 void ToProto(const absl::Status& status, tensorflow::StatusProto* proto) {
   proto->set_code(static_cast<tensorflow::error::Code>(status.code()));
-  proto->set_message(std::string(status.message()));
+  proto->set_message(ToUtf8(std::string(status.message())));
   status.ForEachPayload([proto](absl::string_view url, const absl::Cord& value) {
-    (*proto->mutable_payload())[std::string(url)] = std::string(value);
+    (*proto->mutable_payload())[ToUtf8(std::string(url))] = std::string(value);
   });
 }
 

@@ -16,6 +16,16 @@ TEST(StatusTest, RoundTripKeepsPayloads) {
   EXPECT_EQ(FromProto(proto), status);
 }
 
+TEST(StatusTest, AClientCanParseWhatAWorkerSaid) {
+  absl::Status status = absl::InternalError("a plug-in's \xff\xc3");
+  status.SetPayload("worker's \xfe", absl::Cord("\xff"));
+  tensorflow::StatusProto proto, parsed;
+  ToProto(status, &proto);
+  ASSERT_TRUE(parsed.ParseFromString(proto.SerializeAsString()));
+  EXPECT_EQ(parsed.message(), "a plug-in's ??");
+  EXPECT_EQ(parsed.payload().at("worker's ?"), "\xff");
+}
+
 TEST(StatusTest, EveryCode) {
   for (int code = 0; code <= 16; ++code) {
     tensorflow::StatusProto proto;

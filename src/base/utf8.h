@@ -1,4 +1,5 @@
-// Text for a proto3 string: programs and plug-ins may name things as they like.
+// Text for a proto3 string: programs, plug-ins and workers may name things as they like, and whoever gets a string that
+// isn't UTF-8 can't parse the message around it.
 #pragma once
 
 #include <string>
