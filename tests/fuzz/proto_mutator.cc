@@ -92,7 +92,7 @@ const Texts& Words(const std::string& field) {
        {"xla::ifrt::HloSharding", "xla::ifrt::SingleDeviceSharding", "xla::ifrt::ConcreteSharding",
         "xla::ifrt::ConcreteEvenSharding", "xla::ifrt::OpaqueSharding", "xla::ifrt::PjRtLayout",
         "xla::ifrt::CompactLayout", "xla::ifrt::XlaProgram", "xla::ifrt::XlaCompileOptions"}},
-      {"", {"", "{1,0}", "{0}", "device", "pinned_host", "one", "two", "eight", "cpu:1x2"}}};
+      {"", {"", "{1,0}", "{0}", "device", "pinned_host", "one", "two", "eight", "answer 0", "cpu:1x2"}}};
   const auto found = table.find(field);
   return found == table.end() ? table.at("") : found->second;
 }

@@ -22,7 +22,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$found"
   echo "== $target, $seconds s"
   "$build/tests/fuzz/fuzz_$target" "$found" "tests/fuzz/corpus/$target" \
-    -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+    -max_total_time="$seconds" -timeout=20 -entropic=0 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$build/found/$target-" 2> "$build/found/$target.log" ||
     { tail -n 60 "$build/found/$target.log"; broken+=("$target"); continue; }
   grep -E 'DONE|stat::number_of_executed_units' "$build/found/$target.log"

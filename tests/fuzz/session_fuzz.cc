@@ -1,18 +1,22 @@
 // A whole session at the proxy, from the client's bytes to the commands that workers get: the request handlers and the
 // host buffers of the door, over the real controller. The workers are played: they check what they are sent, and say
-// what the input tells them to.
+// what the input tells them to. So are the compiler's processes.
 //
-// Beside "no crash": each request is answered exactly once, with an error or with a response; no command is one that a
-// worker's decoder refuses (it would give up its connection, and with it everybody's arrays).
+// Beside "no crash": each request is answered exactly once, with an error or with a response, which the client can
+// parse; no command is one that a worker's decoder refuses (it would give up its connection, and with it everybody's
+// arrays).
 #include <array>
 #include <future>
 #include <map>
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strand.h"
+#include "compiler/program_proto.h"
 #include "controller/sessions/testing_controller.h"
 #include "frontdoor/client_session.h"
 #include "fuzz_inputs.pb.h"
@@ -106,6 +110,7 @@ class Replies final : public ReplySink {
     // An answer is an error or a response, never both, never neither.
     CHECK((response.response_metadata().status().code() == 0) ==
           (response.response_case() != IfrtResponse::RESPONSE_NOT_SET));
+    CHECK(IfrtResponse().ParseFromString(response.SerializeAsString()));
     MutexLock lock(mutex_);
     ++count_[response.response_metadata().op_id()];
   }
@@ -127,6 +132,11 @@ class World {
     workers_ = {rm_.AddWorker(0, 0, type), rm_.AddWorker(1, 0, type)};
     for (auto [name, partitions] : {std::pair{"one", 1}, {"two", 2}, {"eight", 8}}) {
       compiler_.Register(name, TestProgram(name, partitions, 2, 2, {0}));
+    }
+    for (int i = 0; i < input.answers_size(); ++i) {
+      auto program = ProgramOf(compiler::CompileAnswer(input.answers(i)), ProgramId{input.answers(i).program().hash()});
+      if (!program.ok()) continue;
+      compiler_.Register(fmt::format("answer {}", i), std::make_shared<const CompiledProgram>(*std::move(program)));
     }
     ControllerImpl::Options options;
     static ThreadPool& pool = *new ThreadPool("fuzz", 3);

@@ -1,0 +1,244 @@
+// A connection of another worker that has shown the secret of the lease: any frames, descriptors that aren't what they
+// should be, and shared memory with nonsense in it, some of which comes after the reader has looked.
+//
+// What is delivered can be read to its last byte. The connection ends, and nothing but it: the next one is served.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/net/address.h"
+#include "base/net/frame_header.h"
+#include "fuzz_inputs.pb.h"
+#include "tests/fuzz/proto_target.h"
+#include "transport/fast_ring.h"
+#include "transport/shm_ring.h"
+#include "transport/socket_fabric.h"
+#include "transport/wire.h"
+
+namespace switchtower::fuzz {
+namespace {
+
+constexpr int kFramesMax = 64;
+constexpr size_t kBodyMax = 64 * 1024;
+constexpr size_t kMemoryMax = 256 * 1024;
+constexpr uint64_t kPayloadMax = 1 << 20;
+constexpr WorkerId kSelf{1};
+
+std::string Again(const std::string& data, size_t size) {
+  std::string bytes = data.empty() ? std::string(1, '\0') : data;
+  while (bytes.size() < size) bytes += bytes;
+  bytes.resize(size);
+  return bytes;
+}
+
+template <typename Words>
+MessageHeader HeaderOf(const Words& words) {
+  MessageHeader header;
+  std::copy_n(words.begin(), std::min<int>(words.size(), static_cast<int>(header.words.size())), header.words.begin());
+  return header;
+}
+
+// The worker that is talked to; one for all inputs.
+class Listening {
+ public:
+  Listening() {
+    SocketFabricOptions options;
+    options.cluster_id = options.build = "fuzz";
+    fabric_ = std::move(SocketFabric::Create(options)).value();
+    fabric_->SetReceiver([](WorkerId, const MessageHeader&, ReceivedBytes bytes) {
+      const size_t size = bytes.size();
+      const std::shared_ptr<char> kept = std::move(bytes).Take();
+      CHECK(size == 0 || std::memchr(kept.get(), 0, size) != kept.get() + size);  // reads every byte
+    });
+    // Some messages go to memory of the receiver's.
+    fabric_->SetBufferSource([](WorkerId, const MessageHeader& header, size_t size) {
+      return header.words[0] % 2 == 0 || size > kBodyMax ? nullptr : AllocateBytes(size);
+    });
+    fabric_->Start(kSelf);
+    fabric_->WantFast();
+  }
+  UniqueFd Dial(bool tcp) {
+    const auto addresses = fabric_->endpoint().addresses;
+    const auto address = Address::Parse(tcp ? addresses.back() : addresses.front());
+    return std::move(ConnectAndWait(*address, std::chrono::seconds(600))).value();
+  }
+  SocketFabric& fabric() { return *fabric_; }
+
+ private:
+  std::unique_ptr<SocketFabric> fabric_;
+};
+
+class Peer {
+ public:
+  Peer(Listening& listening, WorkerId id, bool tcp) : listening_(listening), id_(id), socket_(listening.Dial(tcp)) {
+    fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) & ~O_NONBLOCK);
+    PeerEndpoint endpoint;
+    endpoint.secret = "secret";
+    listening_.fabric().SetPeers({{id_, endpoint}});
+    transport_wire::Hello hello;
+    hello.from = id_;
+    hello.to = kSelf;
+    hello.cluster_id = hello.build = "fuzz";
+    hello.secret = "secret";
+    Send(transport_wire::kHello, transport_wire::EncodeHello(hello), {}, 0);
+  }
+  // Waits until the other side has taken all and closed.
+  ~Peer() {
+    shutdown(socket_.get(), SHUT_WR);
+    char dropped[4096];
+    while (recv(socket_.get(), dropped, sizeof(dropped), 0) > 0) {
+    }
+    for (const Mapping& mapping : mappings_) munmap(mapping.base, mapping.size);
+    listening_.fabric().RemovePeer(id_);
+  }
+
+  void Take(const PeerLinkInput::Frame& frame) {
+    std::vector<UniqueFd> fds;
+    for (const auto& memory : frame.memory()) {
+      if (fds.size() < 4) fds.push_back(Make(memory));
+    }
+    Send(frame.type(), Body(frame), std::move(fds), frame.told_more());
+    for (const auto& [base, memory] : later_) Fill(base, *memory);
+    later_.clear();
+  }
+
+ private:
+  struct Mapping {
+    char* base;
+    size_t size;
+  };
+
+  // A message may be as large as a shard can be, and a sanitizer's memory isn't.
+  static uint64_t TamePayload(uint64_t size) { return size > uint64_t{1} << 38 ? size : size % kPayloadMax; }
+
+  static std::string Body(const PeerLinkInput::Frame& frame) {
+    using transport_wire::AsBytes;
+    switch (frame.form_case()) {
+      case PeerLinkInput::Frame::kMessage: {
+        const std::string data = Again(frame.message().data(), std::min<size_t>(frame.message().size(), kBodyMax));
+        return std::string(AsBytes(HeaderOf(frame.message().words()))) + data;
+      }
+      case PeerLinkInput::Frame::kHead:
+        return std::string(
+            AsBytes(transport_wire::MessageHead{HeaderOf(frame.head().words()), TamePayload(frame.head().size())}));
+      case PeerLinkInput::Frame::kRingMessage:
+        return std::string(AsBytes(transport_wire::RingMessage{
+            HeaderOf(frame.ring_message().words()), {frame.ring_message().position(), frame.ring_message().size()}}));
+      case PeerLinkInput::Frame::kRingChunk:
+        return std::string(
+            AsBytes(transport_wire::RingPlace{frame.ring_chunk().position(), frame.ring_chunk().size()}));
+      default:
+        return frame.body();
+    }
+  }
+
+  void Send(uint32_t type, const std::string& body, std::vector<UniqueFd> fds, uint64_t told_more) {
+    FrameHeader header;
+    header.tagged_type = (type & 0xffffff) | static_cast<uint32_t>(fds.size()) << 24;
+    header.body_bytes = body.size() + told_more;
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+    bytes += body;
+    std::string_view rest = bytes;
+    while (!rest.empty()) {
+      iovec piece{const_cast<char*>(rest.data()), rest.size()};
+      alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {};
+      msghdr message{};
+      message.msg_iov = &piece;
+      message.msg_iovlen = 1;
+      if (!fds.empty()) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+        cmsghdr* head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+        for (size_t i = 0; i < fds.size(); ++i) {
+          const int fd = fds[i].get();
+          std::memcpy(CMSG_DATA(head) + i * sizeof(fd), &fd, sizeof(fd));
+        }
+      }
+      const ssize_t n = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+      if (n <= 0) return;  // the other side has closed
+      rest.remove_prefix(static_cast<size_t>(n));
+      fds.clear();
+    }
+  }
+
+  UniqueFd Make(const PeerLinkInput::Memory& memory) {
+    if (memory.kind() == PeerLinkInput::Memory::PIPE) {
+      int ends[2];
+      CHECK(pipe(ends) == 0);
+      close(ends[1]);
+      return UniqueFd(ends[0]);
+    }
+    if (memory.kind() == PeerLinkInput::Memory::DEVICE) return UniqueFd(open("/dev/zero", O_RDWR));
+    const size_t size = memory.size() == 0 ? kFastRingBytes : std::min<size_t>(memory.size(), kMemoryMax);
+    UniqueFd fd(memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    CHECK(ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
+    char* base = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
+    CHECK(base != MAP_FAILED);
+    mappings_.push_back({base, size});
+    if (memory.later()) {
+      later_.emplace_back(mappings_.back(), &memory);
+    } else {
+      Fill(mappings_.back(), memory);
+    }
+    if (memory.kind() == PeerLinkInput::Memory::SEALED) {
+      CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+    }
+    return fd;
+  }
+
+  static void Fill(const Mapping& to, const PeerLinkInput::Memory& memory) {
+    if (to.size <= RingMemory::kControlBytes) return;
+    if (!memory.data().empty()) {
+      const size_t size = to.size - RingMemory::kControlBytes;
+      std::memcpy(to.base + RingMemory::kControlBytes, Again(memory.data(), size).data(), size);
+    }
+    for (int i = 0; i < memory.slots_size(); ++i) {
+      const size_t at = RingMemory::kControlBytes + static_cast<size_t>(i) * sizeof(FastSlot);
+      if (at + sizeof(FastSlot) > to.size) break;
+      auto* slot = reinterpret_cast<FastSlot*>(to.base + at);
+      slot->header = HeaderOf(memory.slots(i).words());
+      slot->size = memory.slots(i).size();
+      std::memcpy(slot->bytes, memory.slots(i).data().data(),
+                  std::min(memory.slots(i).data().size(), sizeof(slot->bytes)));
+    }
+    auto* control = reinterpret_cast<FastRingControl*>(to.base);
+    control->consumed.store(memory.consumed());
+    control->produced.store(memory.produced());
+  }
+
+  Listening& listening_;
+  const WorkerId id_;
+  const UniqueFd socket_;
+  std::vector<Mapping> mappings_;
+  std::vector<std::pair<Mapping, const PeerLinkInput::Memory*>> later_;
+};
+
+void Run(const PeerLinkInput& input) {
+  static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
+  (void)quiet;
+  static Listening& listening = *new Listening;
+  static uint64_t last_id = kSelf.value;
+  Peer peer(listening, WorkerId{++last_id}, input.tcp());
+  for (int i = 0; i < input.frames_size() && i < kFramesMax; ++i) peer.Take(input.frames(i));
+}
+
+}  // namespace
+}  // namespace switchtower::fuzz
+
+PROTO_FUZZ_TARGET(switchtower::fuzz::PeerLinkInput, switchtower::fuzz::Run)
