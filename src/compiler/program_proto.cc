@@ -74,7 +74,7 @@ compiler::MemoryStats ToProto(const MemoryStats& stats) {
   return proto;
 }
 
-MemoryStats FromProto(const compiler::MemoryStats& proto) {
+absl::StatusOr<MemoryStats> FromProto(const compiler::MemoryStats& proto) {
   MemoryStats stats;
   stats.generated_code = proto.generated_code();
   stats.arguments = proto.arguments();
@@ -85,6 +85,11 @@ MemoryStats FromProto(const compiler::MemoryStats& proto) {
   stats.host_arguments = proto.host_arguments();
   stats.host_outputs = proto.host_outputs();
   stats.host_temporaries = proto.host_temporaries();
+  // Devices are charged with some of these; less than nothing would be room that isn't there.
+  for (int64_t bytes : {stats.generated_code, stats.arguments, stats.outputs, stats.alias, stats.temporaries,
+                        stats.peak, stats.host_arguments, stats.host_outputs, stats.host_temporaries}) {
+    if (bytes < 0) return absl::InvalidArgumentError("a program needs less memory than none");
+  }
   return stats;
 }
 
@@ -124,16 +129,19 @@ absl::StatusOr<ProgramInfo> FromProto(const compiler::ProgramInfo& proto) {
     ASSIGN_OR_RETURN(ProgramValue result, FromProto(value));
     info.results.push_back(std::move(result));
   }
+  std::vector<bool> donated(proto.parameters_size(), false);
   for (int32_t parameter : proto.donatable_parameters()) {
     if (parameter < 0 || parameter >= proto.parameters_size()) {
       return absl::InvalidArgumentError("a program donates a parameter that it doesn't have");
     }
+    if (donated[parameter]) return absl::InvalidArgumentError("a program donates a parameter twice");
+    donated[parameter] = true;
     info.donatable_parameters.push_back(parameter);
   }
   for (const auto& site : proto.collectives()) {
     info.collectives.push_back({site.op_id(), site.kind(), site.name(), site.source()});
   }
-  info.memory = FromProto(proto.memory());
+  ASSIGN_OR_RETURN(info.memory, FromProto(proto.memory()));
   info.costs.insert(proto.costs().begin(), proto.costs().end());
   info.source = proto.source();
   info.host_callbacks.assign(proto.host_callbacks().begin(), proto.host_callbacks().end());
