@@ -1,7 +1,9 @@
 // A connection of another worker that has shown the secret of the lease: any frames, descriptors that aren't what they
-// should be, and shared memory with nonsense in it, some of which comes after the reader has looked.
+// should be, and shared memory with nonsense in it, some of which comes after the reader has looked. And what it
+// answers where it was dialled.
 //
-// What is delivered can be read to its last byte. The connection ends, and nothing but it: the next one is served.
+// What is delivered can be read to its last byte; each send is told its end once. The connection ends, and nothing but
+// it: the next one is served.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -35,6 +37,7 @@ constexpr int kFramesMax = 64;
 constexpr size_t kBodyMax = 64 * 1024;
 constexpr size_t kMemoryMax = 256 * 1024;
 constexpr uint64_t kPayloadMax = 1 << 20;
+constexpr size_t kFdsMax = 4;
 constexpr WorkerId kSelf{1};
 
 std::string Again(const std::string& data, size_t size) {
@@ -57,6 +60,7 @@ class Listening {
   Listening() {
     SocketFabricOptions options;
     options.cluster_id = options.build = "fuzz";
+    options.ring_bytes = kMemoryMax;
     fabric_ = std::move(SocketFabric::Create(options)).value();
     fabric_->SetReceiver([](WorkerId, const MessageHeader&, ReceivedBytes bytes) {
       const size_t size = bytes.size();
@@ -75,45 +79,73 @@ class Listening {
     const auto address = Address::Parse(tcp ? addresses.back() : addresses.front());
     return std::move(ConnectAndWait(*address, std::chrono::seconds(600))).value();
   }
+  // Until all that was posted to the loop before has run, and what that posted.
+  void AwaitLoop() {
+    for (int i = 0; i < 2; ++i) {
+      std::promise<void> done;
+      fabric_->Send(kSelf, MessageHeader{}, Payload(), [&done](absl::Status) { done.set_value(); });
+      done.get_future().get();
+    }
+  }
   SocketFabric& fabric() { return *fabric_; }
 
  private:
   std::unique_ptr<SocketFabric> fabric_;
 };
 
-class Peer {
+// The other worker's end of a connection.
+class RawSocket {
  public:
-  Peer(Listening& listening, WorkerId id, bool tcp) : listening_(listening), id_(id), socket_(listening.Dial(tcp)) {
+  explicit RawSocket(UniqueFd socket) : socket_(std::move(socket)) {
     fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) & ~O_NONBLOCK);
-    PeerEndpoint endpoint;
-    endpoint.secret = "secret";
-    listening_.fabric().SetPeers({{id_, endpoint}});
-    transport_wire::Hello hello;
-    hello.from = id_;
-    hello.to = kSelf;
-    hello.cluster_id = hello.build = "fuzz";
-    hello.secret = "secret";
-    Send(transport_wire::kHello, transport_wire::EncodeHello(hello), {}, 0);
   }
-  // Waits until the other side has taken all and closed.
-  ~Peer() {
-    shutdown(socket_.get(), SHUT_WR);
-    char dropped[4096];
-    while (recv(socket_.get(), dropped, sizeof(dropped), 0) > 0) {
-    }
+  ~RawSocket() {
     for (const Mapping& mapping : mappings_) munmap(mapping.base, mapping.size);
-    listening_.fabric().RemovePeer(id_);
   }
 
   void Take(const PeerLinkInput::Frame& frame) {
     std::vector<UniqueFd> fds;
     for (const auto& memory : frame.memory()) {
-      if (fds.size() < 4) fds.push_back(Make(memory));
+      if (fds.size() < kFdsMax) fds.push_back(Make(memory));
     }
     Send(frame.type(), Body(frame), std::move(fds), frame.told_more());
     for (const auto& [base, memory] : later_) Fill(base, *memory);
     later_.clear();
   }
+  // Until the other side has taken all and closed. Into memory that comes goes how far one claims to have read it.
+  template <typename Positions>
+  void AwaitEnd(const Positions& read_to) {
+    shutdown(socket_.get(), SHUT_WR);
+    int looked = 0;
+    while (true) {
+      char dropped[4096];
+      alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))];
+      iovec piece{dropped, sizeof(dropped)};
+      msghdr message{};
+      message.msg_iov = &piece;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      if (recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC) <= 0) return;
+      for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+        for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= head->cmsg_len; at += sizeof(int)) {
+          int fd;
+          std::memcpy(&fd, CMSG_DATA(head) + at, sizeof(fd));
+          const UniqueFd owned(fd);
+          Mapping mapping{static_cast<char*>(mmap(nullptr, kFastRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)),
+                          kFastRingBytes};
+          if (mapping.base != MAP_FAILED) mappings_.push_back(mapping);  // else it's a bell
+        }
+      }
+      for (const Mapping& mapping : mappings_) {
+        if (read_to.empty()) break;
+        const uint64_t position = read_to[looked++ % read_to.size()];
+        reinterpret_cast<RingControl*>(mapping.base)->consumed.store(position);
+        reinterpret_cast<FastRingControl*>(mapping.base)->consumed.store(position);
+      }
+    }
+  }
+  void Send(uint32_t type, const std::string& body) { Send(type, body, {}, 0); }
 
  private:
   struct Mapping {
@@ -154,7 +186,7 @@ class Peer {
     std::string_view rest = bytes;
     while (!rest.empty()) {
       iovec piece{const_cast<char*>(rest.data()), rest.size()};
-      alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {};
+      alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
       msghdr message{};
       message.msg_iov = &piece;
       message.msg_iovlen = 1;
@@ -222,20 +254,65 @@ class Peer {
     control->produced.store(memory.produced());
   }
 
-  Listening& listening_;
-  const WorkerId id_;
   const UniqueFd socket_;
   std::vector<Mapping> mappings_;
   std::vector<std::pair<Mapping, const PeerLinkInput::Memory*>> later_;
 };
+
+transport_wire::Hello HelloOf(WorkerId from, WorkerId to) {
+  transport_wire::Hello hello;
+  hello.from = from;
+  hello.to = to;
+  hello.cluster_id = hello.build = "fuzz";
+  hello.secret = "secret";
+  return hello;
+}
+
+// Worker `id` dials and sends.
+void Dial(Listening& listening, WorkerId id, const PeerLinkInput& input) {
+  RawSocket socket(listening.Dial(input.tcp()));
+  PeerEndpoint endpoint;
+  endpoint.secret = "secret";
+  listening.fabric().SetPeers({{id, endpoint}});
+  socket.Send(transport_wire::kHello, transport_wire::EncodeHello(HelloOf(id, kSelf)));
+  for (int i = 0; i < input.frames_size() && i < kFramesMax; ++i) socket.Take(input.frames(i));
+  socket.AwaitEnd(input.read_to());
+  listening.fabric().RemovePeer(id);
+}
+
+// Worker `id` is dialled and answers.
+void Answer(Listening& listening, WorkerId id, const PeerLinkInput& input) {
+  static const ListenSocket& socket = *new ListenSocket(*Listen(Address::UniqueAbstract("fuzz")));
+  PeerEndpoint endpoint = listening.fabric().endpoint();
+  endpoint.addresses = {socket.address.ToString()};
+  endpoint.secret = "secret";
+  listening.fabric().SetPeers({{id, endpoint}});
+  std::vector<int> ends(static_cast<size_t>(std::min(input.sent_size(), kFramesMax)), 0);  // the loop's thread counts
+  for (size_t i = 0; i < ends.size(); ++i) {
+    listening.fabric().Send(id, MessageHeader{},
+                            Payload(std::string(input.sent(static_cast<int>(i)) % kPayloadMax, 's')),
+                            [&ends, i](absl::Status) { ++ends[i]; });
+  }
+  pollfd dialled{socket.fd.get(), POLLIN, 0};
+  CHECK(poll(&dialled, 1, -1) == 1);
+  RawSocket accepted(UniqueFd(accept4(socket.fd.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  if (!input.unwelcome()) {
+    accepted.Send(transport_wire::kWelcome, transport_wire::EncodeHello(HelloOf(id, kSelf)));
+  }
+  for (int i = 0; i < input.answers_size() && i < kFramesMax; ++i) accepted.Take(input.answers(i));
+  accepted.AwaitEnd(input.read_to());
+  listening.fabric().RemovePeer(id);
+  listening.AwaitLoop();
+  for (int count : ends) CHECK(count == 1);
+}
 
 void Run(const PeerLinkInput& input) {
   static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
   (void)quiet;
   static Listening& listening = *new Listening;
   static uint64_t last_id = kSelf.value;
-  Peer peer(listening, WorkerId{++last_id}, input.tcp());
-  for (int i = 0; i < input.frames_size() && i < kFramesMax; ++i) peer.Take(input.frames(i));
+  if (input.frames_size() > 0) Dial(listening, WorkerId{++last_id}, input);
+  if (input.sent_size() > 0) Answer(listening, WorkerId{++last_id}, input);
 }
 
 }  // namespace
