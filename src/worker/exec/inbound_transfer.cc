@@ -62,6 +62,11 @@ void InboundTransfer::AddPiece(uint32_t index, const DenseBytes& bytes) {
       to = memory_.get();
     }
   }
+  if (pieces_.size() > 1 && to == nullptr) {
+    return Fail(absl::ResourceExhaustedError(fmt::format("there is no memory for the {} bytes of transfer {}",
+                                                         target_.shape.host_bytes(), target_.transfer)),
+                /*origin=*/true);
+  }
   const bool text = target_.shape.dtype == DType::kString;
   const int64_t element = HostBytes(target_.shape.dtype);
   if (!text && static_cast<int64_t>(bytes.bytes.size()) != BoxElements(piece->box) * element) {

@@ -163,7 +163,7 @@ void TransferTable::TakeEarly(LaunchId transfer) {
     std::vector<Early> messages = std::move(it->second);
     early_.erase(it);
     for (Early& message : messages) {
-      early_bytes_ -= message.bytes.bytes.size();
+      early_bytes_ -= message.cost();
       Take(transfer, std::move(message));
     }
   }
@@ -187,20 +187,20 @@ void TransferTable::Take(LaunchId transfer, Early message) {
 }
 
 void TransferTable::Keep(LaunchId transfer, Early message) {
-  const size_t size = message.bytes.bytes.size();
-  if (early_bytes_ + size > kEarlyBytesMax || overflowed_.contains(transfer)) {
+  const size_t cost = message.cost();
+  if (early_bytes_ + cost > kEarlyBytesMax || overflowed_.contains(transfer)) {
     if (overflowed_.insert(transfer).second) {
       LogWarn("transfer {}: data came before its command and found no room, {} bytes wait", transfer, early_bytes_);
     }
     return;
   }
-  early_bytes_ += size;
+  early_bytes_ += cost;
   early_[transfer].push_back(std::move(message));
 }
 
 void TransferTable::DropEarlyUpTo(LaunchId transfer) {
   while (!early_.empty() && early_.begin()->first <= transfer) {
-    for (const Early& message : early_.begin()->second) early_bytes_ -= message.bytes.bytes.size();
+    for (const Early& message : early_.begin()->second) early_bytes_ -= message.cost();
     early_.erase(early_.begin());
   }
   overflowed_.erase(overflowed_.begin(), overflowed_.upper_bound(transfer));

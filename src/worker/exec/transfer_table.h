@@ -71,6 +71,8 @@ class TransferTable : private PeerRouter::Handler {
     uint32_t piece;
     bool is_error;
     DenseBytes bytes;
+    // Memory that it takes while it waits, about: an empty one isn't free.
+    size_t cost() const { return bytes.bytes.size() + 256; }
   };
   void OnPeerMessage(WorkerId from, const MessageHeader& header, ReceivedBytes bytes) override;
   void OnPeerLost(WorkerId peer, absl::Status why) override;
