@@ -5,6 +5,7 @@
 // ends exactly once (E-3), at the latest when the worker stops.
 #include <algorithm>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -174,6 +175,7 @@ class Worker {
         break;
     }
     CHECK(engine_->Pending().size() <= kStepsMax);
+    AwaitPool();
   }
 
   void End() {
@@ -192,6 +194,15 @@ class Worker {
 
   static LaunchId Id(const CollectiveInput::Launch& launch) { return {launch.epoch(), launch.number()}; }
   static WorkerId Peer(uint32_t peer) { return WorkerId{kSelf + peer % 4}; }  // itself and a stranger are among them
+
+  // What was given to the pool has run, and what that gave to it: an input does the same each time.
+  void AwaitPool() {
+    for (int i = 0; i < 2; ++i) {
+      std::promise<void> done;
+      engine_->Resume([&done] { done.set_value(); });
+      done.get_future().get();
+    }
+  }
 
   void Join(const CollectiveInput::Join& join) {
     const int64_t rank = join.rank() % 2;
