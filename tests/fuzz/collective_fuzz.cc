@@ -100,6 +100,7 @@ std::string Again(const std::string& data, size_t size) {
 // Takes messages and tells what became of them when the target wants it.
 class PlayedFabric final : public Fabric {
  public:
+  explicit PlayedFabric(bool fast) : fast_(fast) {}
   void SetReceiver(Receiver) override {}
   void SetPeerLostHandler(PeerLost) override {}
   void SetBufferSource(BufferSource) override {}
@@ -113,6 +114,10 @@ class PlayedFabric final : public Fabric {
     CHECK(payload.ToString().size() == payload.size());  // reads every byte
     MutexLock lock(mutex_);
     on_their_way_.push_back({peer, std::move(payload), std::move(on_sent)});
+  }
+  bool TrySendFast(WorkerId, const MessageHeader&, size_t bytes, absl::FunctionRef<void(char*)> write) override {
+    if (fast_) write(std::vector<char>(bytes).data());
+    return fast_;
   }
   FabricStats stats() const override { return {}; }
 
@@ -134,13 +139,14 @@ class PlayedFabric final : public Fabric {
     Payload payload;
     OnSent on_sent;
   };
+  const bool fast_;
   Mutex mutex_;
   std::deque<Message> on_their_way_ GUARDED_BY(mutex_);
 };
 
 class Worker {
  public:
-  Worker() {
+  explicit Worker(bool fast) : fabric_(fast) {
     auto gang = std::make_shared<GangTable>();
     gang->self = WorkerId{kSelf};
     for (uint64_t rank = 0; rank < 6; ++rank) gang->ranks.push_back({WorkerId{kSelf + rank / 2}, 0});
@@ -272,7 +278,7 @@ class Worker {
 void Run(const CollectiveInput& input) {
   static const bool quiet = (InitLog("fuzz", LogLevel::kError, ""), true);
   (void)quiet;
-  Worker worker;
+  Worker worker(input.fast());
   for (int i = 0; i < input.steps_size() && i < kStepsMax; ++i) worker.Take(input.steps(i));
   worker.End();
 }

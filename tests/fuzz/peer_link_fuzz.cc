@@ -37,6 +37,7 @@ constexpr int kFramesMax = 64;
 constexpr size_t kBodyMax = 64 * 1024;
 constexpr size_t kMemoryMax = 256 * 1024;
 constexpr uint64_t kPayloadMax = 1 << 20;
+constexpr size_t kPageBytes = 4096;
 constexpr size_t kFdsMax = 4;
 constexpr WorkerId kSelf{1};
 
@@ -100,7 +101,9 @@ class RawSocket {
     fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) & ~O_NONBLOCK);
   }
   ~RawSocket() {
-    for (const Mapping& mapping : mappings_) munmap(mapping.base, mapping.size);
+    for (const auto* mappings : {&mappings_, &shared_}) {
+      for (const Mapping& mapping : *mappings) munmap(mapping.base, mapping.size);
+    }
   }
 
   void Take(const PeerLinkInput::Frame& frame) {
@@ -112,38 +115,18 @@ class RawSocket {
     for (const auto& [base, memory] : later_) Fill(base, *memory);
     later_.clear();
   }
-  // Until the other side has taken all and closed. Into memory that comes goes how far one claims to have read it.
+  // Until the other side has taken all and closed.
   template <typename Positions>
   void AwaitEnd(const Positions& read_to) {
     shutdown(socket_.get(), SHUT_WR);
-    int looked = 0;
-    while (true) {
-      char dropped[4096];
-      alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))];
-      iovec piece{dropped, sizeof(dropped)};
-      msghdr message{};
-      message.msg_iov = &piece;
-      message.msg_iovlen = 1;
-      message.msg_control = control;
-      message.msg_controllen = sizeof(control);
-      if (recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC) <= 0) return;
-      for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
-        for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= head->cmsg_len; at += sizeof(int)) {
-          int fd;
-          std::memcpy(&fd, CMSG_DATA(head) + at, sizeof(fd));
-          const UniqueFd owned(fd);
-          Mapping mapping{static_cast<char*>(mmap(nullptr, kFastRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)),
-                          kFastRingBytes};
-          if (mapping.base != MAP_FAILED) mappings_.push_back(mapping);  // else it's a bell
-        }
-      }
-      for (const Mapping& mapping : mappings_) {
-        if (read_to.empty()) break;
-        const uint64_t position = read_to[looked++ % read_to.size()];
-        reinterpret_cast<RingControl*>(mapping.base)->consumed.store(position);
-        reinterpret_cast<FastRingControl*>(mapping.base)->consumed.store(position);
-      }
+    while (Receive(0)) SayRead(read_to);
+  }
+  // What is there already.
+  template <typename Positions>
+  void Look(const Positions& read_to) {
+    while (Receive(MSG_DONTWAIT)) {
     }
+    SayRead(read_to);
   }
   void Send(uint32_t type, const std::string& body) { Send(type, body, {}, 0); }
 
@@ -152,6 +135,42 @@ class RawSocket {
     char* base;
     size_t size;
   };
+
+  // Keeps the first page of memory that comes. False at the end.
+  bool Receive(int flags) {
+    char dropped[4096];
+    alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))];
+    iovec piece{dropped, sizeof(dropped)};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | flags) <= 0) return false;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+      for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= head->cmsg_len; at += sizeof(int)) {
+        int fd;
+        std::memcpy(&fd, CMSG_DATA(head) + at, sizeof(fd));
+        const UniqueFd owned(fd);
+        void* page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (page != MAP_FAILED) shared_.push_back({static_cast<char*>(page), kPageBytes});  // else it's a bell
+      }
+    }
+    return true;
+  }
+  // Into what the two share goes how far this side claims to have read; blocks are given back, or not.
+  template <typename Positions>
+  void SayRead(const Positions& read_to) {
+    for (const Mapping& page : shared_) {
+      if (read_to.empty()) return;
+      const uint64_t position = read_to[looked_++ % read_to.size()];
+      reinterpret_cast<RingControl*>(page.base)->consumed.store(position);
+      auto* fast = reinterpret_cast<FastRingControl*>(page.base);
+      fast->consumed.store(position);
+      for (size_t i = 0; i < fast->held.size(); ++i) fast->held[i].store(position >> i & 1);
+      fast->wanted.store(static_cast<FastWish>(position % 4));
+    }
+  }
 
   // A message may be as large as a shard can be, and a sanitizer's memory isn't.
   static uint64_t TamePayload(uint64_t size) { return size > uint64_t{1} << 38 ? size : size % kPayloadMax; }
@@ -237,15 +256,17 @@ class RawSocket {
   static void Fill(const Mapping& to, const PeerLinkInput::Memory& memory) {
     if (to.size <= RingMemory::kControlBytes) return;
     if (!memory.data().empty()) {
-      const size_t size = to.size - RingMemory::kControlBytes;
+      const size_t size = std::min(to.size - RingMemory::kControlBytes, kMemoryMax);
       std::memcpy(to.base + RingMemory::kControlBytes, Again(memory.data(), size).data(), size);
     }
     for (int i = 0; i < memory.slots_size(); ++i) {
-      const size_t at = RingMemory::kControlBytes + static_cast<size_t>(i) * sizeof(FastSlot);
+      const size_t at = kFastSlotsBegin + static_cast<size_t>(i) * sizeof(FastSlot);
       if (at + sizeof(FastSlot) > to.size) break;
       auto* slot = reinterpret_cast<FastSlot*>(to.base + at);
       slot->header = HeaderOf(memory.slots(i).words());
       slot->size = memory.slots(i).size();
+      slot->offset = memory.slots(i).offset();
+      slot->block = memory.slots(i).block();
       std::memcpy(slot->bytes, memory.slots(i).data().data(),
                   std::min(memory.slots(i).data().size(), sizeof(slot->bytes)));
     }
@@ -255,7 +276,8 @@ class RawSocket {
   }
 
   const UniqueFd socket_;
-  std::vector<Mapping> mappings_;
+  std::vector<Mapping> mappings_, shared_;  // made here, and by the other side
+  int looked_ = 0;
   std::vector<std::pair<Mapping, const PeerLinkInput::Memory*>> later_;
 };
 
@@ -300,6 +322,12 @@ void Answer(Listening& listening, WorkerId id, const PeerLinkInput& input) {
     accepted.Send(transport_wire::kWelcome, transport_wire::EncodeHello(HelloOf(id, kSelf)));
   }
   for (int i = 0; i < input.answers_size() && i < kFramesMax; ++i) accepted.Take(input.answers(i));
+  if (input.sent_fast_size() > 0) listening.AwaitLoop();
+  for (int i = 0; i < input.sent_fast_size() && i < kFramesMax; ++i) {
+    const size_t size = input.sent_fast(i) % (Fabric::kFastBytesMax + 2);
+    listening.fabric().TrySendFast(id, MessageHeader{}, size, [size](char* to) { std::memset(to, 'f', size); });
+    accepted.Look(input.read_to());
+  }
   accepted.AwaitEnd(input.read_to());
   listening.fabric().RemovePeer(id);
   listening.AwaitLoop();
