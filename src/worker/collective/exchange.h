@@ -43,8 +43,8 @@ class HeldMessage {
     }
   }
   size_t size() const { return size_; }
-  // Memory that it takes, about.
-  size_t cost() const { return size_ + 256; }
+  // Memory that it takes, about, with the exchange that is made for it if its ranks haven't come.
+  size_t cost() const { return size_ + 2048; }
   std::string_view view() const { return {owner_ != nullptr ? owner_.get() : small_.data(), size_}; }
 
  private:
