@@ -6,11 +6,23 @@
 #include <grpcpp/grpcpp.h>
 
 #include "base/status_macros.h"
+#include "base/strand.h"
 
 namespace switchtower {
 
+namespace {
+
+// Calls tell their end on threads that gRPC keeps while the process has such calls' channels. The last reference to a
+// door is mostly let go there, and if its channel is the process' last one, gRPC would end the thread that it is on.
+void LetGo(const HomeDoor* door) {
+  static auto& closer = *new ThreadPool("door-closer", 1);
+  closer.Post([door] { delete door; });
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const HomeDoor>> HomeDoor::Create(const std::string& address) {
-  auto door = std::make_shared<HomeDoor>();
+  const std::shared_ptr<HomeDoor> door(new HomeDoor, LetGo);
   door->name = address;
   ASSIGN_OR_RETURN(door->address, Address::Parse(address));
   if (door->address.is_unix()) {
