@@ -11,7 +11,7 @@ class SinkWorkers::Channel : public WorkerChannel {
   explicit Channel(SinkWorkers& sinks) : sinks_(sinks) {}
 
   void Start(Handlers handlers) override { handlers_ = std::move(handlers); }
-  void Send(std::shared_ptr<const SharedCommand> command) override {
+  void Send(std::shared_ptr<const SharedCommand> command, When) override {
     if (const auto* launch = std::get_if<Launch>(&command->command())) newest_ = launch->id;
     if (const auto* question = std::get_if<AwaitReady>(&command->command())) asked_.push_back(question->request);
     sinks_.Took(command);

@@ -14,23 +14,10 @@ namespace {
 
 // The client keeps a thread for each upload under way, so it mustn't get far ahead of them.
 constexpr size_t kAwaitedUploadsMax = 64;
-// For what nobody waits for; more of it than that doesn't wait.
-constexpr std::chrono::milliseconds kWriteLater{1};
-constexpr size_t kWritesLaterMax = 64;
-
-// A client goes on without these answers: they only end what it keeps of its request. Written one by one, each wakes
-// the client and costs both sides more than the request did.
-bool NobodyWaits(const IfrtResponse& response) {
-  if (response.response_metadata().status().code() != tensorflow::error::OK) return false;
-  switch (response.response_case()) {
-    case IfrtResponse::kLoadedExecutableExecuteResponse:
-      return response.loaded_executable_execute_response().outputs().empty();
-    case IfrtResponse::kDestructArrayResponse:
-      return true;
-    default:
-      return false;
-  }
-}
+// For answers that nobody waits for. A timer of gRPC's costs several wake-ups, so it must be rare beside the launches.
+constexpr std::chrono::milliseconds kHoldBack{100};
+// Answers of a session's home that are read before the client has taken those before.
+constexpr size_t kUnwrittenMax = 64;
 
 // "loaded_executable_execute"
 std::string KindOf(const IfrtRequest& request) {
@@ -169,43 +156,49 @@ std::shared_ptr<SessionRelay> SessionStream::relay() {
 
 bool SessionStream::HasRoom() {
   MutexLock lock(mutex_);
-  return writes_.size() < kWritesLaterMax;
+  return answers_.due_count() < kUnwrittenMax;
 }
 
 void SessionStream::Send(IfrtResponse response) {
   MutexLock lock(mutex_);
   if (broken_ || finished_) return;
-  const bool later = NobodyWaits(response) && wrote_ && writes_.size() < kWritesLaterMax;
-  writes_.push_back(std::move(response));
+  answers_.Push(std::move(response));
+  if (relay_ != nullptr) answers_.Release();  // the home has held it back
+  WriteOnLocked();
+}
+
+void SessionStream::WriteOnLocked() {
   if (writing_) return;
-  if (later) {
-    WriteLaterLocked();
-  } else {
+  if (answers_.due()) {
     StartWriteLocked();
+  } else if (answers_.holds_back()) {
+    ReleaseLaterLocked();
   }
 }
 
-void SessionStream::WriteLaterLocked() {
+void SessionStream::ReleaseLaterLocked() {
   if (std::exchange(alarm_set_, true)) return;
   // A new one each time: the callback of the last one may be about to return.
   alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(std::chrono::system_clock::now() + kWriteLater, [weak = weak_from_this()](bool) {
+  alarm_->Set(std::chrono::system_clock::now() + kHoldBack, [weak = weak_from_this()](bool) {
     auto self = weak.lock();
     if (self == nullptr) return;
     MutexLock lock(self->mutex_);
     self->alarm_set_ = false;
-    if (!self->writing_ && !self->writes_.empty() && !self->finished_) self->StartWriteLocked();
+    if (self->finished_) return;
+    self->answers_.Release();
+    self->WriteOnLocked();
   });
 }
 
 void SessionStream::StartWriteLocked() {
   writing_ = true;
+  answer_ = answers_.Take();
   // More to come: let gRPC gather. The first write must go out by itself (gRPC holds back the initial metadata,
   // and with it the write, otherwise), and so must the last of a burst.
   grpc::WriteOptions options;
-  if (wrote_ && writes_.size() > 1) options.set_buffer_hint();
-  wrote_ = true;
-  StartWrite(&writes_.front(), options);
+  if (std::exchange(wrote_, true) && answers_.due()) options.set_buffer_hint();
+  StartWrite(&answer_, options);
 }
 
 void SessionStream::OnWriteDone(bool ok) {
@@ -214,15 +207,12 @@ void SessionStream::OnWriteDone(bool ok) {
   {
     MutexLock lock(mutex_);
     writing_ = false;
-    writes_.pop_front();
     if (!ok) {
       broken_ = true;
-      writes_.clear();
+      answers_.Clear();
     }
-    if (!writes_.empty()) {
-      StartWriteLocked();
-      return;
-    }
+    WriteOnLocked();
+    if (writing_) return;
     relay = relay_;
     FinishIfIdleLocked();
   }
@@ -287,7 +277,8 @@ void SessionStream::End(grpc::Status status) {
   MutexLock lock(mutex_);
   if (ending_.has_value()) return;
   ending_ = std::move(status);
-  if (!writing_ && !writes_.empty()) StartWriteLocked();
+  answers_.Release();
+  WriteOnLocked();
   FinishIfIdleLocked();
 }
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
 
@@ -23,6 +22,7 @@
 #include "controller/api/trace.h"
 #include "frontdoor/agent_relay.h"
 #include "frontdoor/agent_server.h"
+#include "frontdoor/answer_queue.h"
 #include "frontdoor/client_session.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/relay_table.h"
@@ -101,9 +101,10 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // Ends the session, then the stream with `status`. Once.
   void Leave(absl::Status reason, grpc::Status status);
   void StartReadLocked() REQUIRES(mutex_);
+  // Begins the next write, if none is under way; if nothing is due, sees to it that what is held back will be.
+  void WriteOnLocked() REQUIRES(mutex_);
   void StartWriteLocked() REQUIRES(mutex_);
-  // What nobody waits for goes with what somebody does, or a little later.
-  void WriteLaterLocked() REQUIRES(mutex_);
+  void ReleaseLaterLocked() REQUIRES(mutex_);
   // Finishes when the writes under way are done.
   void End(grpc::Status status) EXCLUDES(mutex_);
   void FinishIfIdleLocked() REQUIRES(mutex_);
@@ -126,8 +127,9 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};
-  std::unique_ptr<IfrtRequest> reading_;                // belongs to gRPC between StartRead and OnReadDone
-  std::deque<IfrtResponse> writes_ GUARDED_BY(mutex_);  // the front one is under way
+  std::unique_ptr<IfrtRequest> reading_;  // belongs to gRPC between StartRead and OnReadDone
+  AnswerQueue answers_ GUARDED_BY(mutex_);
+  IfrtResponse answer_;  // belongs to gRPC while writing_
   bool writing_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<SessionRelay> relay_ GUARDED_BY(mutex_);
   bool wrote_ GUARDED_BY(mutex_) = false;

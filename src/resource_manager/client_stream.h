@@ -1,13 +1,17 @@
 // A client's bidirectional gRPC stream to the resource manager: what the proxy's and the worker's side share.
 //
 // Place:    resource_manager; under ResourceManagerClient and WorkerRegistration.
-// Threads:  a reader and, once asked for, one that beats; Write from any thread, it may wait for the socket.
+// Threads:  a reader and, once asked for, one that beats; Write from any thread. None of them waits inside gRPC: who does
+//           is one of those that serve all of the process' connections, and would have to hand on to the others what
+//           it finds there.
 // Lifetime: Stop, or the destructor, cancels the call and joins both; not on one of them.
 // Errors:   `on_closed` hears of the end, however it comes, with UNAVAILABLE. A Write afterwards is false.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -50,62 +54,121 @@ inline absl::StatusOr<std::shared_ptr<grpc::Channel>> DialResourceManager(std::s
 }
 
 template <typename Out, typename In>
-class ClientStream {
+class ClientStream : private grpc::ClientBidiReactor<Out, In> {
  public:
+  using Reactor = grpc::ClientBidiReactor<Out, In>;
   using Reader = absl::AnyInvocable<void(const In&)>;
   using Closed = absl::AnyInvocable<void(absl::Status)>;
 
-  ~ClientStream() { Stop(); }
+  ~ClientStream() override { Stop(); }
 
-  // `open` starts the call on a context; `on_message` and `on_closed` run on the reader thread.
+  // `open` begins the call: a context and its reactor. `on_message` and `on_closed` run on the reader thread.
   template <typename Open>
   void Start(Open open, Reader on_message, Closed on_closed) {
-    stream_ = open(&context_);
+    open(&context_, static_cast<Reactor*>(this));
+    this->AddHold();  // until reading ends: reads and writes begin on our threads
+    this->StartRead(&incoming_);
+    this->StartCall();
     reader_ = std::thread([this, on_message = std::move(on_message), on_closed = std::move(on_closed)]() mutable {
       NameThread("rm-reader");
       In message;
-      while (stream_->Read(&message)) on_message(message);
-      const grpc::Status status = stream_->Finish();
-      on_closed(
-          absl::UnavailableError(fmt::format("the connection to the resource manager ended{}{}",
-                                             status.error_message().empty() ? "" : ": ", status.error_message())));
+      while (Next(&message)) on_message(message);
+      on_closed(End());
     });
   }
   // Idempotent: the first call starts the beats.
-  void StartHeartbeat(int interval_ms, Out beat) {
+  void StartHeartbeat(int interval_ms, Out beat) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (stopping_ || heartbeat_.joinable()) return;
     heartbeat_ = std::thread([this, interval_ms, beat = std::move(beat)] {
       NameThread("rm-heartbeat");
       MutexLock lock(mutex_);
       while (!stopping_) {
-        stream_->Write(beat);
-        wake_.WaitFor(mutex_, std::chrono::milliseconds(interval_ms));
+        WriteLocked(beat);
+        changed_.WaitFor(mutex_, std::chrono::milliseconds(interval_ms));
       }
     });
   }
-  bool Write(const Out& message) {
+  // False once the stream has ended.
+  bool Write(const Out& message) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    return !stopping_ && stream_->Write(message);
+    return !stopping_ && WriteLocked(message);
   }
-  void Stop() {
+  void Stop() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
       stopping_ = true;
+      changed_.NotifyAll();
     }
-    wake_.NotifyAll();
     context_.TryCancel();
     if (heartbeat_.joinable()) heartbeat_.join();
     if (reader_.joinable()) reader_.join();
   }
 
  private:
+  // A manager that takes nothing doesn't answer either: the stream is ended.
+  static constexpr size_t kUnwrittenMax = 1024;
+
+  bool WriteLocked(const Out& message) REQUIRES(mutex_) {
+    if (read_ended_) return false;
+    if (unwritten_.size() == kUnwrittenMax) {
+      context_.TryCancel();
+      return false;
+    }
+    unwritten_.push_back(message);
+    if (unwritten_.size() == 1) this->StartWrite(&unwritten_.front());
+    return true;
+  }
+
+  bool Next(In* message) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (!arrived_ && !read_ended_) changed_.Wait(mutex_);
+    if (!arrived_) return false;
+    arrived_ = false;
+    std::swap(*message, incoming_);
+    this->StartRead(&incoming_);
+    return true;
+  }
+  absl::Status End() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (!done_.has_value()) changed_.Wait(mutex_);
+    return absl::UnavailableError(fmt::format("the connection to the resource manager ended{}{}",
+                                              done_->error_message().empty() ? "" : ": ", done_->error_message()));
+  }
+
+  void OnReadDone(bool ok) override EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      (ok ? arrived_ : read_ended_) = true;
+      changed_.NotifyAll();
+    }
+    if (!ok) this->RemoveHold();
+  }
+  void OnWriteDone(bool ok) override EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    unwritten_.pop_front();
+    if (!ok || read_ended_) {
+      unwritten_.clear();
+    } else if (!unwritten_.empty()) {
+      this->StartWrite(&unwritten_.front());
+    }
+  }
+  void OnDone(const grpc::Status& status) override EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);  // notified under it: with the reader's return this object may end
+    done_ = status;
+    changed_.NotifyAll();
+  }
+
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriterInterface<Out, In>> stream_;
   std::thread reader_;
   std::thread heartbeat_;
+  In incoming_;  // gRPC's while it reads
   Mutex mutex_;
-  CondVar wake_;
+  CondVar changed_;
+  std::deque<Out> unwritten_ GUARDED_BY(mutex_);  // the first one is under way
+  bool arrived_ GUARDED_BY(mutex_) = false;       // a message; nothing is read
+  bool read_ended_ GUARDED_BY(mutex_) = false;
+  std::optional<grpc::Status> done_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
 };
 

@@ -115,9 +115,10 @@ class ResourceManagerClient::Impl {
     auto link = std::make_shared<Link>();
     link->stub = ResourceManagerService::NewStub(channel);
     Link* raw = link.get();  // its threads end before it does
-    link->stream.Start([raw](grpc::ClientContext* context) { return raw->stub->Proxy(context); },
-                       [this, raw](const ProxyReply& reply) { Handle(*raw, reply); },
-                       [this, raw](absl::Status status) { Ended(*raw, status); });
+    link->stream.Start(
+        [raw](grpc::ClientContext* context, auto* reactor) { raw->stub->async()->Proxy(context, reactor); },
+        [this, raw](const ProxyReply& reply) { Handle(*raw, reply); },
+        [this, raw](absl::Status status) { Ended(*raw, status); });
     ProxyCall hello;
     hello.mutable_hello()->set_protocol_version(kResourceManagerProtocol);
     link->stream.Write(hello);

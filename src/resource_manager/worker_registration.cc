@@ -14,7 +14,7 @@ class WorkerRegistration::Impl {
       : stub_(ResourceManagerService::NewStub(channel)), options_(std::move(options)) {}
 
   absl::Status Join() {
-    stream_.Start([this](grpc::ClientContext* context) { return stub_->Worker(context); },
+    stream_.Start([this](grpc::ClientContext* context, auto* reactor) { stub_->async()->Worker(context, reactor); },
                   [this](const WorkerOrder& order) { Handle(order); },
                   [this](absl::Status status) { Lost(std::move(status)); });
     WorkerReport report;

@@ -40,9 +40,16 @@ class WorkerChannel {
     absl::AnyInvocable<void(WorkerEvent)> on_event;
     absl::AnyInvocable<void(absl::Status)> on_closed;
   };
+  // What a command's way may cost, and whom. A hint: a channel without a network needs none.
+  enum class When {
+    kSoon,      // a thread of the channel's writes it, together with what comes meanwhile
+    kNow,       // this thread does: somebody waits for what comes of it
+    kWithNext,  // the next command takes it along, or a moment after the worker's next event: nobody waits
+  };
   virtual ~WorkerChannel() = default;
   virtual void Start(Handlers handlers) = 0;
-  virtual void Send(std::shared_ptr<const SharedCommand> command) = 0;
+  virtual void Send(std::shared_ptr<const SharedCommand> command, When when) = 0;
+  void Send(std::shared_ptr<const SharedCommand> command) { Send(std::move(command), When::kSoon); }
   // Bytes accepted by Send and not yet taken by the network; for back-pressure on host buffers.
   virtual size_t queued_bytes() const = 0;
   virtual void Close() = 0;

@@ -71,6 +71,8 @@ struct Launch {
   std::vector<uint32_t> donated;
   // What the client calls this launch (jax's launch_id); for people.
   int32_t client_launch_id = 0;
+  // The client will most likely wait for it: its end is told at once.
+  bool awaited = false;
 };
 
 // Drops `launch` where it hasn't started, and ends its pending collectives with `cause`; its unfilled

@@ -15,10 +15,12 @@
 namespace switchtower {
 
 // All launches up to and including `completed` that were sent to this worker have ended on all of its
-// devices, well or not. Sent at least whenever the worker runs out of launches.
+// devices, well or not. Sent at least whenever the worker runs out of launches, at once if one is awaited.
 struct Watermark {
   LaunchId completed;
-  uint64_t ahead = 0;  // launches that are left here; for the worker's port, which doesn't send it
+  // For the worker's port, which doesn't send them.
+  uint64_t ahead = 0;    // launches that are left here
+  bool awaited = false;  // one of those that it tells of for the first time is (Launch::awaited)
 };
 
 // A launch (or a transfer, by its id) failed on this worker: a rank couldn't start it, or its program ended

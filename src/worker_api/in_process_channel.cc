@@ -92,7 +92,7 @@ class Channel : public WorkerChannel {
   void Start(Handlers handlers) override {
     events_->Start({std::move(handlers.on_event), std::move(handlers.on_closed)});
   }
-  void Send(std::shared_ptr<const SharedCommand> command) override { commands_->Put(std::move(command)); }
+  void Send(std::shared_ptr<const SharedCommand> command, When) override { commands_->Put(std::move(command)); }
   size_t queued_bytes() const override { return 0; }
   void Close() override {
     commands_->Close(absl::CancelledError("the controller closed its channel"));

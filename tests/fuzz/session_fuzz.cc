@@ -73,7 +73,7 @@ class PlayedChannel : public WorkerChannel {
  public:
   explicit PlayedChannel(std::shared_ptr<PlayedWorker> worker) : worker_(std::move(worker)) {}
   void Start(Handlers handlers) override { worker_->Start(std::move(handlers)); }
-  void Send(std::shared_ptr<const SharedCommand> command) override { worker_->Take(*command); }
+  void Send(std::shared_ptr<const SharedCommand> command, When) override { worker_->Take(*command); }
   size_t queued_bytes() const override { return 0; }
   void Close() override { worker_->Start({}); }
 

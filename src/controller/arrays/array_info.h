@@ -24,6 +24,7 @@ using ArrayInfoPtr = std::shared_ptr<const ArrayInfo>;
 struct LogicalArray {
   ArrayInfoPtr info;          // null only with an error
   uint64_t user_context = 0;  // of the request that made it
+  uint64_t launch = 0;        // of its session, that makes it; 0: something else does
   LossLedger::Stamp stamp = 0;
   absl::Status error;
   bool deleted = false;

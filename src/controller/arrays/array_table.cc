@@ -25,12 +25,14 @@ absl::Status ArrayTable::CheckFree(ArrayId id) const {
   return absl::OkStatus();
 }
 
-absl::Status ArrayTable::Bind(ArrayId id, ArrayInfoPtr info, LossLedger::Stamp stamp, uint64_t user_context) {
+absl::Status ArrayTable::Bind(ArrayId id, ArrayInfoPtr info, LossLedger::Stamp stamp, uint64_t user_context,
+                              uint64_t launch) {
   RETURN_IF_ERROR(CheckFree(id));
   LogicalArray& array = arrays_[id];
   array.info = std::move(info);
   array.stamp = stamp;
   array.user_context = user_context;
+  array.launch = launch;
   array.on_workers = true;
   return absl::OkStatus();
 }

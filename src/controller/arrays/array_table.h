@@ -24,7 +24,7 @@ class ArrayTable {
   // Whether `id` may be given to a new array.
   absl::Status CheckFree(ArrayId id) const;
   // Both are refused, and the older binding stays, where the handle is in use.
-  absl::Status Bind(ArrayId id, ArrayInfoPtr info, LossLedger::Stamp stamp, uint64_t user_context);
+  absl::Status Bind(ArrayId id, ArrayInfoPtr info, LossLedger::Stamp stamp, uint64_t user_context, uint64_t launch = 0);
   absl::Status BindError(ArrayId id, ArrayInfoPtr info, absl::Status error);
 
   // A live array whose shards are all there or to come. The pointer holds until the table changes.

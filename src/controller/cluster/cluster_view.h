@@ -36,14 +36,21 @@ struct WorkerLink {
   WorkerStats stats;
   uint64_t commands_sent = 0;
 
-  void Send(const std::shared_ptr<const SharedCommand>& command) {
+  void Send(const std::shared_ptr<const SharedCommand>& command,
+            WorkerChannel::When when = WorkerChannel::When::kSoon) {
     if (!open) return;
     ++commands_sent;
-    channel->Send(command);
+    channel->Send(command, when);
   }
   void Send(WorkerCommand command) { Send(std::make_shared<const SharedCommand>(std::move(command))); }
 };
 using WorkerLinkPtr = std::shared_ptr<WorkerLink>;
+
+// What a client waits for is written at once to a few workers; to many, the home's strand would be held up for too
+// long.
+inline WorkerChannel::When WhenAwaited(size_t workers) {
+  return workers <= 8 ? WorkerChannel::When::kNow : WorkerChannel::When::kSoon;
+}
 
 class ClusterView {
  public:

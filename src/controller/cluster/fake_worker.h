@@ -84,7 +84,7 @@ class FakeWorkerChannel : public WorkerChannel {
  public:
   explicit FakeWorkerChannel(std::shared_ptr<FakeWorker> worker) : worker_(std::move(worker)) {}
   void Start(Handlers handlers) override { worker_->Start(std::move(handlers)); }
-  void Send(std::shared_ptr<const SharedCommand> command) override { worker_->Take(command->command()); }
+  void Send(std::shared_ptr<const SharedCommand> command, When) override { worker_->Take(command->command()); }
   size_t queued_bytes() const override { return 0; }
   void Close() override {}
 

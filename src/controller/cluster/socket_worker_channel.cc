@@ -18,21 +18,24 @@
 namespace switchtower {
 namespace {
 
+// For commands that nobody waits for, when no other takes them along. Rare beside the launches of a client that waits
+// for each.
+constexpr std::chrono::milliseconds kHoldBack{20};
+
 // Both ends of a channel's life: handshake first, then frames. Kept by the connection until it closed, and by
 // the channel.
-class ChannelCore : public FramedConnection::Handler {
+class ChannelCore : public FramedConnection::Handler, public std::enable_shared_from_this<ChannelCore> {
  public:
   using Ready = absl::AnyInvocable<void(absl::Status)>;
   ChannelCore(EventLoop& loop, WorkerId worker, Ready on_hello)
       : loop_(loop), worker_(worker), on_hello_(std::move(on_hello)) {}
 
   // Loop's thread.
-  void Open(UniqueFd socket, const ControllerHello& hello, std::chrono::milliseconds timeout,
-            const std::shared_ptr<ChannelCore>& self) {
+  void Open(UniqueFd socket, const ControllerHello& hello, std::chrono::milliseconds timeout) {
     FramedConnection::Options options;
     options.body_bytes_max = kHelloBytesMax;
-    connection_ = FramedConnection::Create(loop_, std::move(socket), options, self);
-    timer_ = loop_.RunAfter(timeout, [weak = std::weak_ptr<ChannelCore>(self)] {
+    connection_ = FramedConnection::Create(loop_, std::move(socket), options, shared_from_this());
+    timer_ = loop_.RunAfter(timeout, [weak = weak_from_this()] {
       if (auto core = weak.lock()) core->HelloDone(absl::DeadlineExceededError("it doesn't answer the hello"));
     });
     absl::Status sent = connection_->Send(static_cast<uint32_t>(WorkerFrame::kHello), Payload(EncodeHello(hello)));
@@ -44,6 +47,7 @@ class ChannelCore : public FramedConnection::Handler {
       HelloDone(CheckReply(frame));
       return;
     }
+    if (held_back_.load(std::memory_order_relaxed)) FlushLater();
     absl::StatusOr<WorkerEvent> event = frame.type == static_cast<uint32_t>(WorkerFrame::kEvent)
                                             ? DecodeEvent(frame.body.view())
                                             : absl::StatusOr<WorkerEvent>(absl::InvalidArgumentError(
@@ -73,14 +77,14 @@ class ChannelCore : public FramedConnection::Handler {
     while (!waiting_.empty()) {
       const size_t bytes = waiting_.front().size();
       Payload body = waiting_.front();  // kept until it was taken
-      if (!SendNow(std::move(body))) return;
+      if (!SendNow(std::move(body), WorkerChannel::When::kSoon)) return;
       waiting_.pop_front();
       waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
     }
   }
 
-  void Start(WorkerChannel::Handlers handlers, const std::shared_ptr<ChannelCore>& self) {
-    loop_.Post([self, handlers = std::move(handlers)]() mutable {
+  void Start(WorkerChannel::Handlers handlers) {
+    loop_.Post([self = shared_from_this(), handlers = std::move(handlers)]() mutable {
       for (WorkerEvent& event : std::exchange(self->early_, {})) handlers.on_event(std::move(event));
       if (self->closed_.has_value()) {
         handlers.on_closed(*self->closed_);
@@ -90,13 +94,13 @@ class ChannelCore : public FramedConnection::Handler {
     });
   }
 
-  void Send(const SharedCommand& command) {
+  void Send(const SharedCommand& command, WorkerChannel::When when) {
     Payload body(command.encoded(EncodeCommandHead));
     if (std::shared_ptr<const std::string> data = CommandPayload(command.command())) body.Append(std::move(data));
     MutexLock lock(mutex_);
     if (waiting_.empty()) {
       Payload first = body;
-      if (SendNow(std::move(first))) return;
+      if (SendNow(std::move(first), when)) return;
     }
     waiting_bytes_.fetch_add(body.size(), std::memory_order_relaxed);
     waiting_.push_back(std::move(body));
@@ -107,12 +111,38 @@ class ChannelCore : public FramedConnection::Handler {
 
  private:
   // False if the socket's queue is full. What a closed connection is given is dropped: OnClosed tells.
-  bool SendNow(Payload body) REQUIRES(mutex_) {
+  bool SendNow(Payload body, WorkerChannel::When when) REQUIRES(mutex_) {
     FramedConnection::SendOptions options;
-    options.when = FramedConnection::When::kSoon;
+    switch (when) {
+      case WorkerChannel::When::kSoon:
+        options.when = FramedConnection::When::kSoon;
+        break;
+      case WorkerChannel::When::kNow:
+        options.when = FramedConnection::When::kNow;
+        break;
+      case WorkerChannel::When::kWithNext:
+        options.when = FramedConnection::When::kFlush;
+        break;
+    }
+    held_back_.store(when == WorkerChannel::When::kWithNext, std::memory_order_relaxed);
+    sends_.fetch_add(1, std::memory_order_relaxed);
     absl::Status sent =
         connection_->Send(static_cast<uint32_t>(WorkerFrame::kCommand), std::move(body), std::move(options));
     return sent.code() != absl::StatusCode::kResourceExhausted;
+  }
+
+  // Not by a timer from the moment that something is held back: this thread would have to be woken for it, and here it
+  // is awake. While commands come, each takes along what was held back before it.
+  void FlushLater() {
+    if (std::exchange(flush_timer_set_, true)) return;
+    loop_.RunAfter(kHoldBack, [weak = weak_from_this(), sends = sends_.load(std::memory_order_relaxed)] {
+      auto core = weak.lock();
+      if (core == nullptr) return;
+      core->flush_timer_set_ = false;
+      if (!core->held_back_.load(std::memory_order_relaxed)) return;
+      if (core->sends_.load(std::memory_order_relaxed) != sends) return core->FlushLater();
+      core->connection_->Flush();
+    });
   }
 
   absl::Status CheckReply(const Frame& frame) {
@@ -152,7 +182,10 @@ class ChannelCore : public FramedConnection::Handler {
   std::optional<WorkerChannel::Handlers> handlers_;
   std::vector<WorkerEvent> early_;  // before Start
   std::optional<absl::Status> closed_;
+  bool flush_timer_set_ = false;
 
+  std::atomic<bool> held_back_{false};  // the last command waits for the next one
+  std::atomic<uint64_t> sends_{0};
   Mutex mutex_;
   std::deque<Payload> waiting_ GUARDED_BY(mutex_);
   std::atomic<size_t> waiting_bytes_{0};
@@ -162,8 +195,8 @@ class SocketWorkerChannel : public WorkerChannel {
  public:
   explicit SocketWorkerChannel(std::shared_ptr<ChannelCore> core) : core_(std::move(core)) {}
   ~SocketWorkerChannel() override { core_->Close(); }
-  void Start(Handlers handlers) override { core_->Start(std::move(handlers), core_); }
-  void Send(std::shared_ptr<const SharedCommand> command) override { core_->Send(*command); }
+  void Start(Handlers handlers) override { core_->Start(std::move(handlers)); }
+  void Send(std::shared_ptr<const SharedCommand> command, When when) override { core_->Send(*command, when); }
   size_t queued_bytes() const override { return core_->queued_bytes(); }
   void Close() override { core_->Close(); }
 
@@ -220,7 +253,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
                                                 }
                                               });
     core_ = core;
-    core->Open(std::move(socket), hello, options_.timeout, core);
+    core->Open(std::move(socket), hello, options_.timeout);
   }
   void Note(const std::string& text, const absl::Status& status) {
     if (!problems_.empty()) problems_ += "; ";

@@ -131,6 +131,23 @@ TEST_F(SocketChannelTest, CommandsAndEventsKeepTheirOrder) {
   (*channel)->Send(std::make_shared<const SharedCommand>(DropGang{GangId{1}}));  // a no-op now
 }
 
+TEST_F(SocketChannelTest, WhatNobodyWaitsForGoesWithTheNextCommandOrAfterAnEvent) {
+  Listen(Address::UniqueAbstract("st-channel-test"));
+  auto channel = Connect({listener->address().ToString()});
+  ASSERT_TRUE(channel.ok()) << channel.status().ToString();
+  const auto send = [&](uint64_t gang, WorkerChannel::When when) {
+    (*channel)->Send(std::make_shared<const SharedCommand>(DropGang{GangId{gang}}), when);
+  };
+  (*channel)->Start({[](WorkerEvent) {}, [](absl::Status) {}});
+  send(1, WorkerChannel::When::kWithNext);
+  send(2, WorkerChannel::When::kNow);
+  EXPECT_EQ(std::get<DropGang>(peer->Await(2)).gang, GangId{2});
+  EXPECT_EQ(std::get<DropGang>(peer->Await(1)).gang, GangId{1});
+  send(3, WorkerChannel::When::kWithNext);
+  peer->SendEvent(WorkerStats{.launches = 4});
+  EXPECT_EQ(std::get<DropGang>(peer->Await(3)).gang, GangId{3});
+}
+
 TEST_F(SocketChannelTest, TheEndReachesThePeer) {
   Listen(Address::Tcp("127.0.0.1", 0));
   auto channel = Connect({listener->address().ToString()});

@@ -54,9 +54,9 @@ absl::Status CheckArguments(SessionContext& session, ExecutableTable::Entry& ent
 
 // All or none.
 absl::Status BindResults(SessionContext& session, const std::vector<ArrayId>& results, const PlacedProgram& placed,
-                         LossLedger::Stamp stamp, uint64_t user_context) {
+                         LossLedger::Stamp stamp, uint64_t user_context, uint64_t launch) {
   for (size_t i = 0; i < results.size(); ++i) {
-    absl::Status status = session.arrays.Bind(results[i], placed.results[i], stamp, user_context);
+    absl::Status status = session.arrays.Bind(results[i], placed.results[i], stamp, user_context, launch);
     if (status.ok()) continue;
     for (size_t bound = 0; bound < i; ++bound) session.arrays.Erase(results[bound]);
     return status;
@@ -84,9 +84,9 @@ absl::StatusOr<ExecuteReply> CheckAndLaunch(SessionContext& session, const Execu
   } else {
     reply.results = request.results;
   }
-  RETURN_IF_ERROR(BindResults(session, reply.results, placed, stamp, request.user_context));
-
   LaunchOp launch;
+  launch.number = ++session.last_launch;
+  RETURN_IF_ERROR(BindResults(session, reply.results, placed, stamp, request.user_context, launch.number));
   launch.donated = DonatedArguments(session, request, placed.program->info);
   for (uint32_t index : launch.donated) {
     session.arrays.MarkDeleted(*session.arrays.Find(request.arguments[index]), "donated");

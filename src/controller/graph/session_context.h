@@ -42,6 +42,7 @@ struct SessionContext {
   const std::shared_ptr<SessionFlow> flow = std::make_shared<SessionFlow>();
   std::atomic<uint64_t> next_handle{uint64_t{1} << 48};
   uint64_t last_mark = 0;
+  uint64_t last_launch = 0;
 };
 
 }  // namespace switchtower

@@ -1,5 +1,6 @@
 #include "controller/graph/value_requests.h"
 
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@ void WhenArraysReady(SessionContext& session, absl::Span<const ArrayId> arrays, 
   ReadyOp ready;
   absl::flat_hash_map<const DeviceList*, size_t> groups;
   uint64_t user_context = 0;
+  std::optional<uint64_t> maker;
   for (ArrayId id : arrays) {
     absl::StatusOr<LogicalArray*> array = session.arrays.Live(id);
     if (!array.ok()) {
@@ -25,12 +27,15 @@ void WhenArraysReady(SessionContext& session, absl::Span<const ArrayId> arrays, 
     auto [it, added] = groups.try_emplace(devices.get(), ready.groups.size());
     if (added) ready.groups.push_back({devices, {}});
     ready.groups[it->second].arrays.push_back(id);
+    if (!maker.has_value()) maker = (*array)->launch;
+    if (*maker != (*array)->launch) maker = 0;
     if (user_context == 0) user_context = (*array)->user_context;
   }
   if (ready.groups.empty()) {
     done(absl::OkStatus());
     return;
   }
+  ready.launch = *maker;
   // Errors of workers that no launch is known for: the best guess is the request that made the first array.
   ready.done = [user_context, done = std::move(done)](absl::Status status) mutable {
     done(WithUserContext(std::move(status), user_context));

@@ -106,11 +106,14 @@ bool Dispatcher::SendLaunch(Op& op, LaunchOp& body, const LaunchForecast::Expect
   launch.results = std::move(body.results);
   launch.donated = std::move(body.donated);
   launch.client_launch_id = body.client_launch_id;
+  launch.awaited = body.awaited;
   const LaunchId id = launch.id;
   auto command = Shared(std::move(launch));
-  for (const WorkerLinkPtr& link : gang->links) link->Send(command);
+  const auto when = body.awaited ? WhenAwaited(gang->links.size()) : WorkerChannel::When::kSoon;
+  for (const WorkerLinkPtr& link : gang->links) link->Send(command, when);
   ++totals_.launches;
   record.session = op.session;
+  record.number = body.number;
   record.user_context = op.user_context;
   record.program = std::move(body.program);
   record.gang = gang;
@@ -190,6 +193,14 @@ void Dispatcher::SendTransfer(Op& op, TransferOp& body) {
 }
 
 void Dispatcher::SendReady(Op& op, ReadyOp& body) {
+  if (body.maker.state == SessionLaunches::Standing::kEndedWell) return body.done(absl::OkStatus());
+  if (body.maker.state == SessionLaunches::Standing::kUnderWay) {
+    if (LaunchRecord* maker = in_flight_.FindPrompt(body.maker.id); maker != nullptr) {
+      maker->questions.push_back(requests_.AwaitLaunch(op.session, maker->gang->links,
+                                                       std::move(body.groups.front().arrays), std::move(body.done)));
+      return;
+    }
+  }
   std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>> groups;
   for (ReadyOp::Group& group : body.groups) {
     auto& [links, arrays] = groups.emplace_back();
@@ -209,7 +220,9 @@ void Dispatcher::SendDelete(Op& op, DeleteOp& body) {
     auto command = Shared(DeleteArrays{op.session, std::move(group.arrays)});
     for (int32_t seat : group.devices->seats) {
       const WorkerLinkPtr& link = view_.link(seat);
-      if (link != nullptr && losses_.CheckSeat(seat, group.stamp).ok()) link->Send(command);
+      if (link == nullptr || !losses_.CheckSeat(seat, group.stamp).ok()) continue;
+      // Its client waits for a launch there, and most likely sends the next one then.
+      link->Send(command, in_flight_.TellsSoon(*link) ? WorkerChannel::When::kWithNext : WorkerChannel::When::kSoon);
     }
   }
 }

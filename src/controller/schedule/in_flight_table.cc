@@ -27,9 +27,13 @@ void InFlightTable::Add(LaunchId id, LaunchRecord record) {
   }
 }
 
-InFlightTable::Lane* InFlightTable::LaneOf(const WorkerLink& link) {
+const InFlightTable::Lane* InFlightTable::LaneOf(const WorkerLink& link) const {
   const auto seat = static_cast<size_t>(link.seat);
   return seat < lanes_.size() && lanes_[seat].link.get() == &link ? &lanes_[seat] : nullptr;
+}
+
+InFlightTable::Lane* InFlightTable::LaneOf(const WorkerLink& link) {
+  return const_cast<Lane*>(std::as_const(*this).LaneOf(link));
 }
 
 void InFlightTable::AddTransfer(LaunchId id, ArrayKey destination, std::vector<WorkerLinkPtr> links) {
@@ -49,17 +53,30 @@ const LaunchRecord* InFlightTable::Find(LaunchId id) const {
 
 // A worker ends its launches in the order in which they were sent.
 bool InFlightTable::IsOpenOn(const WorkerLink& link, LaunchId id) const {
-  const auto seat = static_cast<size_t>(link.seat);
-  if (seat >= lanes_.size() || lanes_[seat].link.get() != &link) return false;
-  const auto& open = lanes_[seat].open;
-  return !open.empty() && id >= open.front().first;
+  const Lane* lane = LaneOf(link);
+  return lane != nullptr && !lane->open.empty() && id >= lane->open.front().first;
+}
+
+LaunchRecord* InFlightTable::FindPrompt(LaunchId id) {
+  LaunchRecord* record = Find(id);
+  if (record == nullptr || !record->launch().awaited) return nullptr;
+  for (const WorkerLinkPtr& link : record->gang->links) {
+    const Lane* lane = LaneOf(*link);
+    if (lane != nullptr && !lane->open.empty() && lane->open.front().first < id) return nullptr;
+  }
+  return record;
+}
+
+bool InFlightTable::TellsSoon(const WorkerLink& link) const {
+  const Lane* lane = LaneOf(link);
+  return lane != nullptr && !lane->open.empty() && lane->open.back().second->launch().awaited;
 }
 
 std::vector<LaunchSnapshot> InFlightTable::Describe(std::chrono::steady_clock::time_point now) const {
   std::vector<LaunchSnapshot> snapshots;
   for (const auto& [id, record] : launches_) {
     if (snapshots.size() == kSnapshotLaunchesMax) break;
-    const Launch& launch = std::get<Launch>(record.command->command());
+    const Launch& launch = record.launch();
     const ProgramInfo& info = record.program->program->info;
     LaunchSnapshot& told = snapshots.emplace_back();
     told.id = id;

@@ -27,6 +27,7 @@ namespace switchtower {
 
 struct LaunchRecord {
   SessionId session;
+  uint64_t number = 0;  // among its session's
   uint64_t user_context = 0;
   PlacedProgramPtr program;
   GangPtr gang;
@@ -38,7 +39,10 @@ struct LaunchRecord {
   std::string call_site;  // in the client, if it tells
   AdmissionLedger::Token temporaries;
   LaunchForecast::Expectation expected;
-  std::vector<Place> done_at;  // devices that told their time of it
+  std::vector<Place> done_at;        // devices that told their time of it
+  std::vector<RequestId> questions;  // that its end answers (RequestTable)
+
+  const Launch& launch() const { return std::get<Launch>(command->command()); }
 };
 
 class InFlightTable {
@@ -57,6 +61,10 @@ class InFlightTable {
   // Null if it isn't (or no longer) in flight.
   LaunchRecord* Find(LaunchId id);
   const LaunchRecord* Find(LaunchId id) const;
+  // The same, if its workers tell its end at once, and nothing that was sent before it can hold that up.
+  LaunchRecord* FindPrompt(LaunchId id);
+  // The worker will soon have something to tell: the end of the newest launch that it was sent.
+  bool TellsSoon(const WorkerLink& link) const;
   // Tells all workers of the launch but `except`. The first cause stays.
   void Fail(LaunchId id, const WorkerLink* except, const absl::Status& cause);
   // Tells all workers of the transfer, if `reporter` is one.
@@ -82,6 +90,7 @@ class InFlightTable {
     std::deque<std::pair<LaunchId, LaunchRecord*>> open;
   };
   Lane* LaneOf(const WorkerLink& link);
+  const Lane* LaneOf(const WorkerLink& link) const;
   // True if it was the last worker of the launch.
   bool EndedOn(LaunchId id, LaunchRecord& record);
   bool IsOpenOn(const WorkerLink& link, LaunchId id) const;

@@ -18,12 +18,14 @@
 #include "controller/cluster/loss_ledger.h"
 #include "controller/cluster/place.h"
 #include "controller/programs/placed_program.h"
+#include "controller/schedule/session_launches.h"
 #include "types/ids.h"
 
 namespace switchtower {
 
-// The sequencer's input for a launch; it becomes worker_api's Launch with its number, in its place.
+// The sequencer's input for a launch; it becomes worker_api's Launch with its id, in its place.
 struct LaunchOp {
+  uint64_t number = 0;  // among its session's
   PlacedProgramPtr program;
   std::vector<ArrayId> arguments;
   std::vector<ArrayId> results;
@@ -31,6 +33,7 @@ struct LaunchOp {
   int32_t client_launch_id = 0;
   std::string call_site;             // in the client, if it tells
   Callback<absl::Status> on_status;  // may be null
+  bool awaited = false;              // see worker_api's; the sequencer's guess
 };
 
 struct PutOp {
@@ -94,6 +97,8 @@ struct ReadyOp {
     std::vector<ArrayId> arrays;
   };
   std::vector<Group> groups;
+  uint64_t launch = 0;              // the session's number of the one that makes all of them; 0: there is no such
+  SessionLaunches::Standing maker;  // of that launch; the sequencer's, when it sends this
   Callback<absl::Status> done;
 };
 

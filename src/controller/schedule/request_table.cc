@@ -23,7 +23,8 @@ RequestId RequestTable::Ask(Purpose purpose, std::vector<WorkerLinkPtr> links, a
 void RequestTable::Send(RequestId id, WorkerCommand command) {
   Question& question = questions_.at(id);
   question.command = std::make_shared<const SharedCommand>(std::move(command));
-  for (const WorkerLinkPtr& link : question.links) link->Send(question.command);
+  const WorkerChannel::When when = WhenAwaited(question.links.size());
+  for (const WorkerLinkPtr& link : question.links) link->Send(question.command, when);
 }
 
 void RequestTable::AwaitReady(SessionId session,
@@ -42,6 +43,25 @@ void RequestTable::AwaitReady(SessionId session,
     const RequestId id = Ask({session, wait, group, nullptr}, links, absl::OkStatus());
     Send(id, switchtower::AwaitReady{id, session, arrays});
   }
+}
+
+RequestId RequestTable::AwaitLaunch(SessionId session, std::vector<WorkerLinkPtr> links, std::vector<ArrayId> arrays,
+                                    Callback<absl::Status> done) {
+  auto wait = std::make_shared<Wait>();
+  wait->done = std::move(done);
+  wait->remaining = links.size();
+  const RequestId id = Ask({session, std::move(wait), 0, nullptr}, std::move(links), absl::OkStatus());
+  questions_.at(id).command =
+      std::make_shared<const SharedCommand>(switchtower::AwaitReady{id, session, std::move(arrays)});
+  return id;
+}
+
+void RequestTable::LaunchEnded(RequestId id, const absl::Status& status) {
+  auto it = questions_.find(id);
+  if (it == questions_.end()) return;  // its session has ended
+  const Question question = std::move(it->second);
+  questions_.erase(it);
+  for (size_t i = 0; i < question.open; ++i) Finish(question.purpose, status);
 }
 
 void RequestTable::Read(SessionId session, const WorkerLinkPtr& link, const PhysicalDevice& device, ReadOp op) {

@@ -32,6 +32,10 @@ class RequestTable {
   void AwaitReady(SessionId session,
                   const std::vector<std::pair<std::vector<WorkerLinkPtr>, std::vector<ArrayId>>>& groups,
                   Callback<absl::Status> done);
+  // Nobody is asked: the end of a launch that makes the arrays is the answer.
+  RequestId AwaitLaunch(SessionId session, std::vector<WorkerLinkPtr> links, std::vector<ArrayId> arrays,
+                        Callback<absl::Status> done);
+  void LaunchEnded(RequestId id, const absl::Status& status);
   void Read(SessionId session, const WorkerLinkPtr& link, const PhysicalDevice& device, ReadOp op);
 
   void OnReady(const WorkerLinkPtr& link, const Ready& event);

@@ -89,7 +89,9 @@ void Sequencer::CountProgram(SessionState& session, const Op& op) {
 }
 
 void Sequencer::FailOp(SessionState& session, Op op, const absl::Status& cause) {
-  const bool is_launch = std::holds_alternative<LaunchOp>(op.body);
+  const auto* launch = std::get_if<LaunchOp>(&op.body);
+  if (launch != nullptr) session.launches.Failed(launch->number);
+  const bool is_launch = launch != nullptr;
   dispatcher_.Fail(std::move(op), cause);
   if (is_launch) session.flow->Ended();
 }
@@ -213,8 +215,11 @@ void Sequencer::OnLaunchEnd(LaunchRecord record) {
     window_.Ended(*record.program->devices, record.expected.duration_ns, record.done_at);
     if (policy_needs_.forecast) forecast_.Ended(*record.program->devices, record.expected, clock_());
   }
+  auto session = sessions_.find(record.session);
+  if (session != sessions_.end()) session->second.launches.Ended(record.number, record.error.ok());
+  for (RequestId question : record.questions) requests_.LaunchEnded(question, record.error);
   if (record.on_status) record.on_status(WithUserContext(record.error, record.user_context));
-  if (auto it = sessions_.find(record.session); it != sessions_.end()) it->second.flow->Ended();
+  if (session != sessions_.end()) session->second.flow->Ended();
 }
 
 void Sequencer::AfterEnds() {

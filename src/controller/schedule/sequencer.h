@@ -47,6 +47,7 @@
 #include "controller/schedule/queued_memory.h"
 #include "controller/schedule/request_table.h"
 #include "controller/schedule/session_flow.h"
+#include "controller/schedule/session_launches.h"
 #include "controller/schedule/session_standing.h"
 
 namespace switchtower {
@@ -94,6 +95,7 @@ class Sequencer : private ClusterView::Observer {
     QueuedMemory queued_memory;
     absl::flat_hash_map<ProgramId, int64_t> programs;  // executables that name it
     ErrorContexts contexts;
+    SessionLaunches launches;
     uint64_t launches_sent = 0;
     int64_t open_calls = 0;  // to the client, not yet answered
   };

@@ -142,13 +142,17 @@ void Sequencer::Send(SessionState& session, Op op) {
   if (std::holds_alternative<LaunchOp>(op.body)) return SendLaunch(session, std::move(op));
   CountProgram(session, op);
   if (policy_needs_.forecast) forecast_.Passed(op);
+  if (auto* ready = std::get_if<ReadyOp>(&op.body)) ready->maker = session.launches.Of(ready->launch);
+  if (std::holds_alternative<ReadyOp>(op.body) || std::holds_alternative<ReadOp>(op.body)) session.launches.Asked();
   const bool is_delete = std::holds_alternative<DeleteOp>(op.body);
   Dispatch(std::move(op));
   if (is_delete && in_flight_.empty()) admission_.Ended(false, {});
 }
 
 void Sequencer::SendLaunch(SessionState& session, Op op) {
-  const auto& launch = std::get<LaunchOp>(op.body);
+  auto& launch = std::get<LaunchOp>(op.body);
+  launch.awaited = session.launches.TakeAsked();
+  const uint64_t number = launch.number;
   const SessionId id = op.session;
   const PlacedProgramPtr program = launch.program;
   const bool counts = program->calls == nullptr;
@@ -161,12 +165,14 @@ void Sequencer::SendLaunch(SessionState& session, Op op) {
   }
   if (counts) window_.Sent(*program->devices, expected.duration_ns);
   if (Dispatch(std::move(op), expected)) {
+    session.launches.Sent(number, dispatcher_.last_id());
     ++session.launches_sent;
     if (policy_needs_.launch_times) {
       device_time_.Sent(id, expected.duration_ns * static_cast<int64_t>(program->devices->places.size()));
     }
     return;
   }
+  session.launches.Failed(number);
   if (counts) window_.Ended(*program->devices, expected.duration_ns);
   if (counts && policy_needs_.forecast) forecast_.Ended(*program->devices, expected, clock_());
   session.flow->Ended();

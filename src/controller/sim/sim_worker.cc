@@ -25,7 +25,7 @@ class SimWorker::Channel : public WorkerChannel {
   explicit Channel(SimWorker& worker) : worker_(&worker) { worker.channel_ = this; }
   ~Channel() override { Close(); }
   void Start(Handlers handlers) override { worker_->handlers_ = std::move(handlers); }
-  void Send(std::shared_ptr<const SharedCommand> command) override {
+  void Send(std::shared_ptr<const SharedCommand> command, When) override {
     if (worker_ == nullptr) return;
     SimFabric& fabric = worker_->fabric_;
     // A message doesn't overtake another on its way.

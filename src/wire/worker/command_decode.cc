@@ -73,6 +73,7 @@ Decoded Decode(const pb::Launch& in) {
     if (position >= out.arguments.size()) return Bad("a donated parameter that the launch doesn't have");
   }
   out.client_launch_id = in.client_launch_id();
+  out.awaited = in.awaited();
   return out;
 }
 

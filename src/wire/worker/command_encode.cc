@@ -72,6 +72,7 @@ void Encode(const Launch& in, pb::WorkerCommand* command) {
   Add(in.results, out->mutable_results());
   out->mutable_donated()->Add(in.donated.begin(), in.donated.end());
   out->set_client_launch_id(in.client_launch_id);
+  out->set_awaited(in.awaited);
 }
 
 void Encode(const CancelLaunch& in, pb::WorkerCommand* command) {

@@ -28,7 +28,7 @@ namespace switchtower {
 enum class WorkerFrame : uint32_t { kHello = 1, kHelloReply = 2, kCommand = 3, kEvent = 4 };
 
 // Grows with each change that an older side wouldn't understand; both sides must be equal.
-inline constexpr uint32_t kWorkerProtocolVersion = 5;
+inline constexpr uint32_t kWorkerProtocolVersion = 6;
 // No hello is larger: what a stranger may make the other side hold.
 inline constexpr uint64_t kHelloBytesMax = 64 * 1024;
 

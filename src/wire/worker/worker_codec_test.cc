@@ -92,6 +92,7 @@ Launch SomeLaunch() {
   launch.results = {{4}};
   launch.donated = {0, 2};
   launch.client_launch_id = -4;
+  launch.awaited = true;
   return launch;
 }
 
@@ -140,6 +141,7 @@ TEST(WorkerCodec, FieldsAreNotMixedUp) {
   EXPECT_EQ(launch.results, SomeLaunch().results);
   EXPECT_EQ(launch.donated, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(launch.client_launch_id, -4);
+  EXPECT_TRUE(launch.awaited);
 
   const PutArray put = RoundTrip(SomePut());
   EXPECT_EQ(put.array, SomePut().array);

@@ -69,23 +69,37 @@ void SocketPort::Send(WorkerEvent event, OnSent on_sent) {
 }
 
 void SocketPort::SendWatermark(const Watermark& watermark) {
-  MutexLock lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  const auto due = pace_.OnEnded(watermark, now);
-  if (!due.has_value()) return;
-  poster_.Post([self = shared_from_this(), due = *due, wait = *due - now] {
-    if (wait <= std::chrono::nanoseconds(0)) return self->FlushWatermark(due);
-    self->loop_.RunAfter(wait, [self, due] { self->FlushWatermark(due); });
-  });
-}
-
-void SocketPort::FlushWatermark(WatermarkPace::Time due) {
-  std::optional<Watermark> watermark;
   {
     MutexLock lock(mutex_);
-    watermark = pace_.Take(due, std::chrono::steady_clock::now());
+    const auto now = std::chrono::steady_clock::now();
+    const auto due = pace_.OnEnded(watermark, now);
+    if (!due.has_value()) return;
+    if (*due > now) {
+      poster_.Post([self = shared_from_this(), due = *due, wait = *due - now] {
+        self->loop_.RunAfter(wait, [self, due] { self->SendDueWatermark(due); });
+      });
+      return;
+    }
+    QueueWatermark(*due, now);
   }
-  if (watermark.has_value()) Write(*watermark, {}).IgnoreError();
+  // Here, not on the loop's thread: waking that takes longer.
+  connection_->Flush();
+}
+
+void SocketPort::SendDueWatermark(WatermarkPace::Time due) {
+  {
+    MutexLock lock(mutex_);
+    QueueWatermark(due, std::chrono::steady_clock::now());
+  }
+  connection_->Flush();
+}
+
+void SocketPort::QueueWatermark(WatermarkPace::Time due, WatermarkPace::Time now) {
+  const std::optional<Watermark> watermark = pace_.Take(due, now);
+  if (!watermark.has_value()) return;
+  FramedConnection::SendOptions options;
+  options.when = FramedConnection::When::kFlush;
+  Write(*watermark, std::move(options)).IgnoreError();
 }
 
 }  // namespace switchtower

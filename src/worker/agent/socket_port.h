@@ -35,7 +35,9 @@ class SocketPort : public ControllerPort, public std::enable_shared_from_this<So
 
  private:
   void SendWatermark(const Watermark& watermark) EXCLUDES(mutex_);
-  void FlushWatermark(WatermarkPace::Time due) EXCLUDES(mutex_);
+  void SendDueWatermark(WatermarkPace::Time due) EXCLUDES(mutex_);
+  // Under the lock, so that a later one stays behind it (L-1).
+  void QueueWatermark(WatermarkPace::Time due, WatermarkPace::Time now) REQUIRES(mutex_);
   absl::Status Write(const WorkerEvent& event, FramedConnection::SendOptions options);
 
   const EventLoop::Poster poster_;

@@ -1,6 +1,6 @@
 // When to tell the controller which launches have ended. A watermark says all that the ones before it said, and each
 // costs both sides a wake-up, so it waits a while: the shorter the more launches the controller should know of,
-// measured by those that are still here.
+// measured by those that are still here; and not at all if somebody waits for one of them.
 //
 // Place:   worker/agent; pure, no clock of its own.
 // Threads: the caller's lock.
@@ -24,7 +24,7 @@ class WatermarkPace {
     ++untold_;
     // A controller that sends launches ahead has room for more long before the worker is idle.
     const bool many = untold_ * kOfAhead >= watermark.ahead;
-    const Time due = std::max(now, told_at_ + (many ? kPause : kLongPause));
+    const Time due = watermark.awaited ? now : std::max(now, told_at_ + (many ? kPause : kLongPause));
     if (due_.has_value() && *due_ <= due) return std::nullopt;
     due_ = due;
     return due;

@@ -37,6 +37,15 @@ TEST_F(WatermarkPaceTest, WhereManyAreLeftItWaitsLonger) {
   EXPECT_EQ(End(100), now_ + milliseconds(5));
 }
 
+TEST_F(WatermarkPaceTest, WhatIsAwaitedIsToldAtOnce) {
+  pace_.Take(*End(0), now_);
+  const auto later = End(100);
+  const auto due = pace_.OnEnded({{1, ++last_}, 100, /*awaited=*/true}, now_);
+  ASSERT_EQ(due, now_);
+  EXPECT_EQ(pace_.Take(*due, now_)->completed.number, last_);
+  EXPECT_FALSE(pace_.Take(*later, *later).has_value());
+}
+
 TEST_F(WatermarkPaceTest, MoreEndsBringTheVisitForward) {
   pace_.Take(*End(0), now_);
   const auto late = End(100);

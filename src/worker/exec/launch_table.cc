@@ -117,7 +117,7 @@ void LaunchTable::Launch(switchtower::Launch command) {
   const absl::Status status = Check(command, gang, program.get());
   if (in_order) {
     newest_ = command.id;
-    order_.push_back({command.id, /*ended=*/!status.ok() || gang->local_ranks.empty()});
+    order_.push_back({command.id, command.awaited, /*ended=*/!status.ok() || gang->local_ranks.empty()});
   }
   if (!status.ok()) Refuse(command, gang, status);
   if (!status.ok() || gang->local_ranks.empty()) return Advance();
@@ -230,13 +230,15 @@ void LaunchTable::Ended(LaunchId launch) {
 
 void LaunchTable::Advance() {
   LaunchId completed;
+  bool awaited = false;
   while (!order_.empty() && order_.front().ended) {
     completed = order_.front().id;
+    awaited |= order_.front().awaited;
     order_.pop_front();
   }
   // Ahead of the watermark, and also where that is held up by another device.
   if (!times_.spans.empty()) emit_(std::exchange(times_, {}));
-  if (completed != LaunchId{}) emit_(Watermark{completed, order_.size()});
+  if (completed != LaunchId{}) emit_(Watermark{completed, order_.size(), awaited});
 }
 
 void LaunchTable::Describe(WorkerActivity* activity) const {

@@ -78,6 +78,7 @@ class LaunchTable {
   };
   struct Ordered {
     LaunchId id;
+    bool awaited = false;
     bool ended = false;
   };
 

@@ -1,0 +1,46 @@
+#include "frontdoor/answer_queue.h"
+
+#include <utility>
+
+namespace switchtower {
+namespace {
+
+bool NobodyWaits(const IfrtResponse& answer) {
+  if (answer.response_metadata().status().code() != tensorflow::error::OK) return false;
+  switch (answer.response_case()) {
+    case IfrtResponse::kLoadedExecutableExecuteResponse:
+      return answer.loaded_executable_execute_response().outputs().empty();
+    case IfrtResponse::kDestructArrayResponse:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void AnswerQueue::Push(IfrtResponse answer) {
+  // The first one brings the stream's initial metadata, whatever it is.
+  if (!std::exchange(pushed_, true) || !NobodyWaits(answer)) {
+    awaited_.push_back(std::move(answer));
+    return;
+  }
+  held_back_.push_back(std::move(answer));
+  if (held_back_.size() - released_ >= kBatch) Release();
+}
+
+IfrtResponse AnswerQueue::Take() {
+  std::deque<IfrtResponse>& from = awaited_.empty() ? held_back_ : awaited_;
+  if (awaited_.empty()) --released_;
+  IfrtResponse answer = std::move(from.front());
+  from.pop_front();
+  return answer;
+}
+
+void AnswerQueue::Clear() {
+  awaited_.clear();
+  held_back_.clear();
+  released_ = 0;
+}
+
+}  // namespace switchtower
