@@ -150,11 +150,16 @@ void InFlightTable::WorkerLost(const WorkerLinkPtr& link, const absl::Status& ca
 }
 
 void InFlightTable::FailSession(SessionId session, const absl::Status& cause) {
+  std::vector<std::pair<Callback<absl::Status>, absl::Status>> waiting;
   for (auto& [id, record] : launches_) {
-    if (record.session != session || !record.error.ok()) continue;
-    record.error = cause;
-    Cancel(id, record.gang->links, nullptr, cause);
+    if (record.session != session) continue;
+    if (record.error.ok()) {
+      record.error = cause;
+      Cancel(id, record.gang->links, nullptr, cause);
+    }
+    if (record.on_status) waiting.emplace_back(std::exchange(record.on_status, nullptr), record.error);
   }
+  for (auto& [on_status, status] : waiting) on_status(status);
   absl::erase_if(transfers_, [&](const auto& item) { return item.first.session == session; });
 }
 

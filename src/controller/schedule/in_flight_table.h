@@ -70,6 +70,7 @@ class InFlightTable {
   // Tells all workers of the transfer, if `reporter` is one.
   void FailTransfer(LaunchId id, const WorkerLink& reporter, const absl::Status& cause);
   void WorkerLost(const WorkerLinkPtr& link, const absl::Status& cause);
+  // Cancels its launches, and tells their ends now: workers may take long to end them, or never do.
   void FailSession(SessionId session, const absl::Status& cause);
 
   // The oldest kSnapshotLaunchesMax.

@@ -323,8 +323,10 @@ TEST_F(ControllerTest, SessionsShareTheSlicesAndEndAlone) {
   EXPECT_EQ(workers[0]->Await<EndSession>().session, launches[1].session);
   EXPECT_EQ(workers[0]->All<CancelLaunch>().size(), 1u);
   EXPECT_EQ(Message(ready.get()), "client gone");
+  std::future<absl::Status> end = ended.get_future();
+  ASSERT_EQ(end.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "it isn't the workers' to say";
+  EXPECT_EQ(Message(end.get()), "client gone");
   for (const auto& worker : workers) worker->Emit(Watermark{launches[1].id});
-  EXPECT_EQ(Message(ended.get_future().get()), "client gone");
   EXPECT_EQ(rm.leases(), 1u);
   other->Close(absl::OkStatus());
   // The last one takes the lease along.
