@@ -5,8 +5,8 @@
 // Place:    transport; the collective engine and the transfers sit above, workers know nothing else of
 //           each other.
 // Threads:  Send, SetPeers, RemovePeer, stats from any thread. Receiver, PeerLost and on_sent callbacks
-//           run on the fabric's own thread, never inside a call to the fabric but WaitFast (the receiver);
-//           they must not block.
+//           run on the fabric's own thread, never inside a call to the fabric but WaitFast and WantFast (the
+//           receiver); they must not block, but in WaitFast, where the receiver may compute.
 // Lifetime: set the callbacks before Start; Stop (or the destructor) fails what is queued, and peers
 //           lose this worker. After it no callback runs and a Send is dropped. Never Stop from a callback.
 // Errors:   on_sent gets DataLoss once a peer is lost, PermissionDenied if the handshake was refused,

@@ -2,8 +2,8 @@
 //
 //   Push --> queue --(head: program loaded, inputs filled, room in flight)--> Engine::Execute --> done
 //
-// Execute may block as long as the program runs (small programs run inside it), hence a thread for each device; and
-// it returns at once for others, hence a bound on how far ahead the calls run. A task that may wait for its client
+// Execute may block as long as the program runs (XLA's CPU programs run inside it), hence a thread for each device; and
+// it returns at once on others, hence a bound on how far ahead the calls run. A task that may wait for its client
 // (RankTask::aside) waits for its inputs and runs on a thread of its own, so that those behind it go on.
 //
 // Place:    worker/exec, over engine and store.
