@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "worker/agent/testing_worker.h"
+#include "worker/exec/outbound_transfer.h"
+#include "worker/exec/transfer_table.h"
 
 namespace switchtower {
 namespace {
@@ -35,6 +37,12 @@ class WorkerTransferTest : public testing::Test {
     transfer.to = {to};
     transfer.layout = Layout::Default(1);
     return transfer;
+  }
+
+  // A piece from node 0 to b0, of a transfer that node 1 doesn't know yet.
+  void SendEarly(uint64_t number, std::string bytes) {
+    cluster_.node(0).fabric->Send(b0_.worker, TransferMessage{TestCluster::Id(number), 0, 0, false}.ToHeader(),
+                                  Payload(std::move(bytes)), nullptr);
   }
 
   TestCluster cluster_{2};
@@ -85,6 +93,28 @@ TEST_F(WorkerTransferTest, DataThatComesBeforeItsCommandIsKept) {
   while (cluster_.node(0).fabric->stats().memory.messages_sent == 0) std::this_thread::yield();
   cluster_.controller(1).Send(transfer);
   EXPECT_EQ(*cluster_.ReadFloats(2, b0_), (Floats{1, 2}));
+}
+
+TEST_F(WorkerTransferTest, DataThatFoundNoRoomFailsItsTransferOnly) {
+  cluster_.Put(1, {a0_}, {1, 2});
+  const std::string most(TransferTable::kEarlyBytesMax - 4096, 'x');
+  SendEarly(9, most);
+  for (int i = 0; i < 16; ++i) SendEarly(2, std::string(256, 'x'));
+  cluster_.SendAll(Whole(1, 1, 2, 2, {b0_}));
+  EXPECT_EQ(*cluster_.ReadFloats(2, b0_), (Floats{1, 2}));
+  cluster_.SendAll(Whole(2, 1, 3, 2, {b0_}));
+  EXPECT_EQ(cluster_.Status(3, b0_).code(), absl::StatusCode::kResourceExhausted);
+  cluster_.SendAll(Whole(3, 1, 4, 2, {b0_}));
+  EXPECT_EQ(*cluster_.ReadFloats(4, b0_), (Floats{1, 2}));
+}
+
+TEST_F(WorkerTransferTest, APeerThatFloodsIsLost) {
+  cluster_.Put(1, {a0_}, {1});
+  SendEarly(9, std::string(TransferTable::kEarlyBytesMax - 256, 'x'));
+  for (size_t i = 0; i <= TransferTable::kOverflowedMax; ++i) SendEarly(100 + i, "x");
+  cluster_.SendAll(Whole(1, 1, 2, 1, {b0_}));
+  EXPECT_EQ(cluster_.Status(2, b0_).code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(cluster_.Status(2, b0_).message(), testing::HasSubstr("nobody asked for"));
 }
 
 TEST_F(WorkerTransferTest, ASourcesErrorKeepsItsCauseAcrossWorkers) {

@@ -187,11 +187,16 @@ void TransferTable::Take(LaunchId transfer, Early message) {
 }
 
 void TransferTable::Keep(LaunchId transfer, Early message) {
+  if (lost_.contains(message.from)) return;
   const size_t cost = message.cost();
-  if (early_bytes_ + cost > kEarlyBytesMax || overflowed_.contains(transfer)) {
-    if (overflowed_.insert(transfer).second) {
-      LogWarn("transfer {}: data came before its command and found no room, {} bytes wait", transfer, early_bytes_);
+  if (overflowed_.contains(transfer)) return;
+  if (early_bytes_ + cost > kEarlyBytesMax) {
+    if (overflowed_.size() == kOverflowedMax) {
+      MarkLost(message.from, absl::ResourceExhaustedError("it sends data for transfers that nobody asked for"));
+      return DropEarlyOf(message.from);
     }
+    overflowed_.insert(transfer);
+    LogWarn("transfer {}: data came before its command and found no room, {} bytes wait", transfer, early_bytes_);
     return;
   }
   early_bytes_ += cost;
@@ -204,6 +209,16 @@ void TransferTable::DropEarlyUpTo(LaunchId transfer) {
     early_.erase(early_.begin());
   }
   overflowed_.erase(overflowed_.begin(), overflowed_.upper_bound(transfer));
+}
+
+void TransferTable::DropEarlyOf(WorkerId peer) {
+  for (auto it = early_.begin(); it != early_.end();) {
+    std::erase_if(it->second, [&](const Early& message) {
+      if (message.from == peer) early_bytes_ -= message.cost();
+      return message.from == peer;
+    });
+    it = it->second.empty() ? early_.erase(it) : std::next(it);
+  }
 }
 
 void TransferTable::Ended(LaunchId transfer, int32_t ordinal, SessionId session, const absl::Status& status,

@@ -10,7 +10,8 @@
 // Lifetime: Reset ends all that waits here.
 // Errors:   a source's error reaches every destination with its first cause; a lost peer is DATA_LOSS.
 // Invariants: T-1 a message is matched by (transfer, destination ordinal, piece) alone. T-2 messages that come before
-//           their command are kept up to kEarlyBytesMax; beyond that the transfers concerned fail rather than hang.
+//           their command are kept up to kEarlyBytesMax; beyond that the transfers concerned fail rather than hang, and a
+//           peer that goes on with ever other transfers counts as lost.
 #pragma once
 
 #include <map>
@@ -36,6 +37,8 @@ namespace switchtower {
 class TransferTable : private PeerRouter::Handler {
  public:
   static constexpr size_t kEarlyBytesMax = size_t{256} << 20;
+  // Transfers that lost messages to it: more than a controller has under way.
+  static constexpr size_t kOverflowedMax = 4096;
   using Emit = absl::AnyInvocable<void(WorkerEvent)>;
 
   struct Parts {
@@ -86,6 +89,7 @@ class TransferTable : private PeerRouter::Handler {
   void Ended(LaunchId transfer, int32_t ordinal, SessionId session, const absl::Status& status, bool origin);
   void FailWhere(const absl::Status& cause, bool origin, absl::AnyInvocable<bool(const InboundTransfer&)> which);
   void DropEarlyUpTo(LaunchId transfer);
+  void DropEarlyOf(WorkerId peer);
 
   const Parts parts_;
   Emit emit_;
