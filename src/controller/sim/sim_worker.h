@@ -16,6 +16,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -94,8 +95,12 @@ class SimWorker {
   struct Inbound;
   using BufferPtr = std::shared_ptr<Buffer>;
   class Channel;
+  struct Gang {
+    size_t size = 0;
+    std::vector<std::pair<int, int32_t>> here;  // rank and device of this worker
+  };
 
-  void Do(const DefineGang& command) { gangs_[command.gang] = command.ranks; }
+  void Do(const DefineGang& command);
   void Do(const DropGang& command) { gangs_.erase(command.gang); }
   void Do(const LoadProgram& command) { programs_[command.program] = command.name; }
   void Do(const UnloadProgram& command) { programs_.erase(command.program); }
@@ -140,7 +145,7 @@ class SimWorker {
   WorkerChannel::Handlers handlers_;
   int64_t last_delivery_ns_ = 0, last_event_ns_ = 0;
   bool report_times_ = false;
-  absl::flat_hash_map<GangId, std::vector<PhysicalDevice>> gangs_;
+  absl::flat_hash_map<GangId, Gang> gangs_;
   absl::flat_hash_map<ProgramId, std::string> programs_;
   absl::flat_hash_map<ArrayKey, std::map<int32_t, BufferPtr>> store_;
   std::map<LaunchId, std::shared_ptr<LaunchHere>> launches_;  // not under the watermark

@@ -37,6 +37,14 @@ void SimFabric::Meeting::Finish() {
   }
 }
 
+void SimWorker::Do(const DefineGang& command) {
+  Gang& gang = gangs_[command.gang];
+  gang = {command.ranks.size(), {}};
+  for (size_t rank = 0; rank < command.ranks.size(); ++rank) {
+    if (command.ranks[rank].worker == id_) gang.here.push_back({static_cast<int>(rank), command.ranks[rank].ordinal});
+  }
+}
+
 void SimWorker::Do(const Launch& command) {
   if (command.id <= newest_) fabric_.faults.push_back(fmt::format("launch {} came after {}", command.id, newest_));
   newest_ = command.id;
@@ -44,14 +52,14 @@ void SimWorker::Do(const Launch& command) {
   launch->id = command.id;
   launch->session = command.session;
   launch->program = programs_.at(command.program);
-  launch->ranks = gangs_.at(command.gang);
   launches_[command.id] = launch;
-  for (size_t rank = 0; rank < launch->ranks.size(); ++rank) {
-    if (launch->ranks[rank].worker != id_) continue;
+  const Gang& gang = gangs_.at(command.gang);
+  launch->gang_size = gang.size;
+  for (const auto& [rank, ordinal] : gang.here) {
     auto task = std::make_shared<Task>();
     task->launch = launch;
-    task->rank = static_cast<int>(rank);
-    task->ordinal = launch->ranks[rank].ordinal;
+    task->rank = rank;
+    task->ordinal = ordinal;
     for (ArrayId argument : command.arguments) {
       task->arguments.push_back(Find({command.session, argument}, task->ordinal));
       ++task->arguments.back()->uses;
@@ -111,7 +119,7 @@ void SimWorker::Start(const std::shared_ptr<Task>& task) {
   std::shared_ptr<SimFabric::Meeting>& meeting = fabric_.meetings[task->launch->id];
   if (meeting == nullptr) meeting = std::make_shared<SimFabric::Meeting>();
   meeting->ranks[task->rank] = {this, task};
-  if (meeting->ranks.size() < task->launch->ranks.size()) return;
+  if (meeting->ranks.size() < task->launch->gang_size) return;
   meeting->complete = true;
   const int64_t duration_ns = fabric_.DurationOf(task->launch->program), now_ns = fabric_.loop.now_ns();
   for (const auto& [rank, member] : meeting->ranks) {

@@ -40,7 +40,7 @@ struct SimWorker::LaunchHere {
   LaunchId id;
   SessionId session;
   std::string program;
-  std::vector<PhysicalDevice> ranks;
+  size_t gang_size = 0;
   std::vector<std::shared_ptr<Task>> tasks;
   size_t open = 0;
   bool failed = false;
