@@ -57,6 +57,13 @@ int64_t BoxOffset(const Box& box, const std::vector<int64_t>& strides) {
 
 }  // namespace
 
+FakeArray PendingArray(const ArraySpec& spec) {
+  FakeArray array;
+  array.spec = spec;
+  for (int i = 0; i < spec.sharding.num_shards(); ++i) array.shards.push_back(std::make_shared<FakeShard>());
+  return array;
+}
+
 void FakeShard::Fill(absl::StatusOr<std::string> value) {
   std::vector<Callback<const absl::StatusOr<std::string>&>> waiters;
   {

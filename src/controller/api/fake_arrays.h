@@ -33,6 +33,9 @@ struct FakeArray {
   std::vector<std::shared_ptr<FakeShard>> shards;
 };
 
+// All of its shards are to come.
+FakeArray PendingArray(const ArraySpec& spec);
+
 // Bytes between a strided region (first element first) and dense row-major ones. Strings pass unchanged.
 absl::StatusOr<std::string> ToDense(const Shape& shape, const std::optional<std::vector<int64_t>>& strides,
                                     const std::string& region);

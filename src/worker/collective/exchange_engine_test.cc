@@ -6,119 +6,16 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "worker/collective/small_floats.h"
-#include "worker/collective/testing_cluster.h"
+#include "worker/collective/testing_everywhere.h"
 
 namespace switchtower {
 namespace {
-
-const std::vector<std::vector<int>>& Placements() {
-  static const std::vector<std::vector<int>> placements = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 1, 1, 1},
-                                                           {0, 0, 1, 1, 2, 2, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7},
-                                                           {0, 1, 2, 3, 0, 1, 2, 3}, {1, 0, 0, 0, 2, 0, 1, 0}};
-  return placements;
-}
-const std::vector<std::vector<int64_t>> kOneGroup = {{0, 1, 2, 3, 4, 5, 6, 7}};
-const std::vector<std::vector<int64_t>> kTwoGroups = {{0, 2, 4, 6}, {7, 5, 3, 1}};
-
-// Random values that are numbers of the type.
-void FillRandom(DType dtype, uint32_t seed, std::vector<char>& bytes) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 100);
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  const auto fill = [&](auto make) {
-    using T = decltype(make());
-    for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
-      const T value = make();
-      std::memcpy(bytes.data() + i, &value, sizeof(T));
-    }
-  };
-  switch (dtype) {
-    case DType::kPred:
-      fill([&] { return static_cast<uint8_t>(random() & 1); });
-      break;
-    case DType::kF16:
-      fill([&] { return ToHalf(normal(random)); });
-      break;
-    case DType::kBF16:
-      fill([&] { return ToBFloat16(normal(random)); });
-      break;
-    case DType::kF32:
-    case DType::kC64:
-      fill([&] { return normal(random); });
-      break;
-    case DType::kF64:
-      fill([&] { return static_cast<double>(normal(random)); });
-      break;
-    default:
-      break;
-  }
-}
-
-FillFn RandomFill(const CollectiveShape& shape) {
-  return [&shape](int rank, int k, std::vector<char>& bytes) {
-    FillRandom(shape.operands[k].dtype, 1000 * rank + k + 1, bytes);
-  };
-}
-
-// Joins all ranks in a shuffled order, some from other threads, and expects all to end well.
-TestRun RunAll(TestCluster& cluster, const TestCollective& collective, const FillFn& fill, uint32_t seed = 1) {
-  TestRun run = MakeRun(cluster, collective.shape, fill);
-  std::vector<int> order(cluster.ranks());
-  std::iota(order.begin(), order.end(), 0);
-  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
-  std::thread half([&] {
-    for (size_t i = 0; i < order.size(); i += 2) JoinRank(cluster, collective, run, order[i]);
-  });
-  for (size_t i = 1; i < order.size(); i += 2) JoinRank(cluster, collective, run, order[i]);
-  half.join();
-  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    const absl::Status status = run.ranks[rank]->outcome.Wait();
-    EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status;
-  }
-  return run;
-}
-
-// expected(run, group, position) -> result buffers of that rank.
-using Reference = std::function<std::vector<std::vector<char>>(const TestRun&, const std::vector<int64_t>&, size_t)>;
-
-void ExpectEverywhere(const CollectiveShape& shape, const std::vector<std::vector<int64_t>>& groups,
-                      const Reference& reference, FillFn fill = nullptr) {
-  if (fill == nullptr) fill = RandomFill(shape);
-  std::map<int64_t, std::vector<std::vector<char>>> expected_of;  // by rank; the operands are always the same
-  for (const auto& placement : Placements()) {
-    TestCluster cluster(placement);
-    const LaunchId launch{1, 1};
-    cluster.Begin(launch);
-    const TestRun run = RunAll(cluster, {shape, groups, launch}, fill);
-    for (const auto& group : groups) {
-      for (size_t position = 0; position < group.size(); ++position) {
-        auto& expected = expected_of[group[position]];
-        if (expected.empty()) expected = reference(run, group, position);
-        for (size_t k = 0; k < expected.size(); ++k) {
-          ASSERT_TRUE(run.ranks[group[position]]->results[k] == expected[k])
-              << Name(shape.kind) << " result " << k << " of rank " << group[position] << " with "
-              << cluster.processes().size() << " processes";
-        }
-      }
-    }
-    cluster.End(launch);
-    for (auto& process : cluster.processes()) EXPECT_TRUE(process.engine->Pending().empty());
-  }
-}
-
-std::vector<std::vector<char>> One(std::vector<char> bytes) {
-  std::vector<std::vector<char>> one;
-  one.push_back(std::move(bytes));
-  return one;
-}
 
 template <typename T, typename Op>
 std::vector<char> FoldBytes(const std::vector<const char*>& sources, size_t bytes, T start, Op op) {
@@ -223,20 +120,6 @@ TEST(AllReduceTest, PredAndMaximum) {
   });
 }
 
-CollectiveShape Blocks(CollectiveKind kind, DType dtype, std::vector<std::pair<int64_t, int64_t>> outer_and_chunk,
-                       int64_t size, bool whole_operand, bool whole_result) {
-  CollectiveShape shape;
-  shape.kind = kind;
-  for (const auto& [outer, chunk] : outer_and_chunk) {
-    const int64_t shard = outer * chunk / HostBytes(dtype);
-    shape.operands.push_back({dtype, whole_operand ? shard * size : shard});
-    shape.results.push_back({dtype, whole_result ? shard * size : shard});
-    shape.outer.push_back(outer);
-    shape.chunk_bytes.push_back(chunk);
-  }
-  return shape;
-}
-
 TEST(ReduceScatterTest, EachPositionGetsItsChunks) {
   for (const auto& groups : {kOneGroup, kTwoGroups}) {
     const auto size = static_cast<int64_t>(groups[0].size());
@@ -262,123 +145,6 @@ TEST(ReduceScatterTest, EachPositionGetsItsChunks) {
       }
     }
   }
-}
-
-TEST(AllGatherTest, ChunksLieByPosition) {
-  for (const auto& groups : {kOneGroup, kTwoGroups}) {
-    const auto size = static_cast<int64_t>(groups[0].size());
-    for (const auto& [outer, chunk] :
-         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {9, 3}, {1, 100000}, {4000, 16}}) {
-      const CollectiveShape shape =
-          Blocks(CollectiveKind::kAllGather, DType::kU8, {{outer, chunk}, {1, 5}}, size, false, true);
-      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t) {
-        std::vector<std::vector<char>> expected;
-        for (size_t k = 0; k < 2; ++k) {
-          std::vector<char>& out = expected.emplace_back();
-          for (int64_t b = 0; b < shape.outer[k]; ++b) {
-            for (int64_t rank : group) {
-              const auto at = run.ranks[rank]->operands[k].begin() + b * shape.chunk_bytes[k];
-              out.insert(out.end(), at, at + shape.chunk_bytes[k]);
-            }
-          }
-        }
-        return expected;
-      });
-    }
-  }
-}
-
-TEST(AllToAllTest, TupleAndArray) {
-  for (const auto& groups : {kOneGroup, kTwoGroups}) {
-    const size_t size = groups[0].size();
-    for (const int64_t elements : {1, 30000}) {
-      CollectiveShape shape;
-      shape.kind = CollectiveKind::kAllToAll;
-      shape.operands.resize(size, {DType::kF32, elements});
-      shape.results = shape.operands;
-      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
-        std::vector<std::vector<char>> expected;
-        for (int64_t rank : group) expected.push_back(run.ranks[rank]->operands[position]);
-        return expected;
-      });
-    }
-    for (const auto& [outer, chunk] : std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {10, 4}, {2, 50000}}) {
-      const CollectiveShape shape =
-          Blocks(CollectiveKind::kAllToAllArray, DType::kU8, {{outer, chunk}}, static_cast<int64_t>(size), true, true);
-      ExpectEverywhere(shape, groups, [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
-        std::vector<char> out;
-        for (int64_t b = 0; b < shape.outer[0]; ++b) {
-          for (int64_t rank : group) {
-            const auto at = run.ranks[rank]->operands[0].begin() +
-                            (b * static_cast<int64_t>(size) + static_cast<int64_t>(position)) * shape.chunk_bytes[0];
-            out.insert(out.end(), at, at + shape.chunk_bytes[0]);
-          }
-        }
-        return One(std::move(out));
-      });
-    }
-  }
-}
-
-TEST(PermuteTest, CopiesOrZeros) {
-  for (const std::vector<int>& source_of :
-       {std::vector<int>{7, 0, 1, 2, 3, 4, 5, 6}, {-1, 0, 1, -1, 5, 4, -1, -1}, {3, 3, 3, 3, 3, 3, 3, 3}}) {
-    for (const int64_t elements : {1, 40000}) {
-      CollectiveShape shape;
-      shape.kind = CollectiveKind::kPermute;
-      shape.operands = {{DType::kF32, elements}, {DType::kU8, 3}};
-      shape.results = shape.operands;
-      shape.source_of.assign(source_of.begin(), source_of.end());
-      ExpectEverywhere(shape, kOneGroup, [&](const TestRun& run, const std::vector<int64_t>&, size_t position) {
-        std::vector<std::vector<char>> expected;
-        for (size_t k = 0; k < 2; ++k) {
-          const int source = source_of[position];
-          expected.push_back(source < 0 ? std::vector<char>(shape.operands[k].bytes())
-                                        : run.ranks[source]->operands[k]);
-        }
-        return expected;
-      });
-    }
-  }
-}
-
-// Rank r sends (r + p + u) % 4 rows to position p's slice u; each receiver has room for 4 rows a sender and slice.
-TEST(RaggedAllToAllTest, RowsGoWhereTheProgramSays) {
-  constexpr int64_t kSlices = 2, kRow = 12;
-  const int64_t size = 8, index = size * kSlices;
-  CollectiveShape shape;
-  shape.kind = CollectiveKind::kRaggedAllToAll;
-  shape.row_bytes = kRow;
-  shape.operands = {{DType::kU8, index * 4 * kRow}, {DType::kU8, index * 4 * kRow}, {DType::kS32, index},
-                    {DType::kS32, index},           {DType::kS32, index},           {DType::kS32, index}};
-  shape.results = {{DType::kU8, index * 4 * kRow}};
-  const auto rows = [](int64_t from, int64_t to, int64_t u) { return (from + to + u) % 4; };
-  const FillFn fill = [&](int rank, int k, std::vector<char>& bytes) {
-    FillRandom(DType::kU8, 77 * rank + k + 1, bytes);
-    if (k < 2) return;
-    for (int64_t p = 0; p < size; ++p) {
-      for (int64_t u = 0; u < kSlices; ++u) {
-        const int64_t i = p * kSlices + u;
-        const int64_t values[] = {i * 4, rows(rank, p, u), (rank * kSlices + u) * 4, rows(p, rank, u)};
-        const auto value = static_cast<int32_t>(values[k - 2]);
-        std::memcpy(bytes.data() + i * 4, &value, 4);
-      }
-    }
-  };
-  ExpectEverywhere(
-      shape, kOneGroup,
-      [&](const TestRun& run, const std::vector<int64_t>& group, size_t position) {
-        std::vector<char> out = run.ranks[group[position]]->operands[1];
-        const auto to = static_cast<int64_t>(position);
-        for (int64_t from = 0; from < size; ++from) {
-          for (int64_t u = 0; u < kSlices; ++u) {
-            std::copy_n(run.ranks[from]->operands[0].begin() + (to * kSlices + u) * 4 * kRow, rows(from, to, u) * kRow,
-                        out.begin() + (from * kSlices + u) * 4 * kRow);
-          }
-        }
-        return One(std::move(out));
-      },
-      fill);
 }
 
 TEST(ExchangeEngineTest, ManyIterationsOpsAndGroupsAtOnce) {
