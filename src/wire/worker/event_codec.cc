@@ -69,8 +69,9 @@ MemoryInUse Decode(const pb::MemoryInUse& in) {
 }
 
 void Encode(const LaunchTimes& in, pb::WorkerEvent* event) {
+  pb::LaunchTimes* times = event->mutable_launch_times();
   for (const LaunchTimes::Span& span : in.spans) {
-    pb::LaunchTimes::Span* out = event->mutable_launch_times()->add_spans();
+    pb::LaunchTimes::Span* out = times->add_spans();
     ToProto(span.launch, out->mutable_launch());
     out->set_ordinal(span.ordinal);
     out->set_begin_ns(span.begin_ns);
