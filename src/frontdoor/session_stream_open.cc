@@ -163,8 +163,12 @@ void SessionStream::BeginReading(uint64_t session) {
     context_->AddInitialMetadata(kRelayedSessionKey, std::to_string(session));
     StartSendInitialMetadata();
   }
-  MutexLock lock(mutex_);
-  StartReadLocked();
+  Beginning beginning;
+  {
+    MutexLock lock(mutex_);
+    ReadOnLocked(beginning);
+  }
+  Begin(beginning);
 }
 
 }  // namespace switchtower
