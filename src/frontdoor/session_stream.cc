@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "frontdoor/grpc_status.h"
+#include "frontdoor/new_arrays.h"
 #include "google/protobuf/arena.h"
 
 namespace switchtower {
@@ -40,6 +41,18 @@ ArrayId FirstArrayOf(const IfrtRequest& request) {
     return ArrayId{request.make_array_from_host_buffer_request().array_handle()};
   }
   return ArrayId{};
+}
+
+// The client sends the next request without an answer to this one. To an executable's first execution it needs it.
+bool GoesOn(const IfrtRequest& request) {
+  switch (request.request_case()) {
+    case IfrtRequest::kDestructArrayRequest:
+      return true;
+    case IfrtRequest::kLoadedExecutableExecuteRequest:
+      return !request.loaded_executable_execute_request().result_array_handle().empty();
+    default:
+      return MakesArrays(request);
+  }
 }
 
 }  // namespace
@@ -103,6 +116,7 @@ void SessionStream::OnReadDone(bool ok) {
     Leave(absl::CancelledError("client has ended its session"), grpc::Status::OK);
     return;
   }
+  if (socket_ != nullptr) socket_->OnRequest(GoesOn(*reading_->message), ClientSocket::Clock::now());
   auto self = shared_from_this();
   std::unique_ptr<Incoming> incoming = std::move(reading_);
   incoming->bytes = incoming->message->ByteSizeLong();
@@ -264,6 +278,7 @@ void SessionStream::CloseSession(const absl::Status& reason) {
 void SessionStream::OnDone() {
   // Holders of weak references may still come by; the object goes when the last of them is through.
   auto self = std::move(self_);
+  if (socket_ != nullptr) socket_->RemoveSession();
 }
 
 }  // namespace switchtower

@@ -26,6 +26,7 @@
 #include "frontdoor/agent_server.h"
 #include "frontdoor/answer_queue.h"
 #include "frontdoor/client_session.h"
+#include "frontdoor/client_sockets.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/relay_table.h"
 #include "frontdoor/replier.h"
@@ -42,6 +43,7 @@ struct DoorContext {
   AgentServer& agents;
   RelayTable& relays;
   AgentRelay& agent_relay;
+  ClientSockets& sockets;
   ThreadPool& pool;
   ThreadPool& reaper;  // destroys streams
   ThreadPool& files;   // reads uploads from disk
@@ -123,6 +125,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   ProxyVersion version_;
   SessionRequest request_;
   bool relayed_here_ = false;             // by another proxy
+  std::shared_ptr<ClientSocket> socket_;  // of a client's own connection, if it is known
   std::shared_ptr<SessionStream> self_;   // until OnDone
   std::atomic<bool> left_ = false;
 
