@@ -9,8 +9,6 @@ namespace {
 
 // A long queue gives its pool thread back now and then, so that one strand's flood delays no other.
 constexpr int kTasksPerTurn = 64;
-// A thread that isn't the pool's has other things to do.
-constexpr int kTasksHere = 8;
 
 }  // namespace
 
@@ -81,7 +79,7 @@ Strand::Claim Strand::PostOrClaim(Task task) {
   return Claim::kClaimed;
 }
 
-void Strand::RunClaimed() { Drain(state_, kTasksHere); }
+void Strand::RunClaimed(int tasks_max) { Drain(state_, tasks_max); }
 
 bool Strand::Post(Task task) {
   const Claim claim = PostOrClaim(std::move(task));

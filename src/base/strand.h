@@ -39,6 +39,9 @@ class ThreadPool {
 
 class Strand {
  public:
+  // A thread that isn't the pool's has other things to do.
+  static constexpr int kTasksHere = 8;
+
   explicit Strand(ThreadPool& pool);
   ~Strand();
   Strand(const Strand&) = delete;
@@ -51,10 +54,10 @@ class Strand {
   // and of a few others.
   bool RunOrPost(Task task);
   // For a caller that has something to do between the two halves of RunOrPost. True: the strand was idle and waits for
-  // this thread's RunClaimed, which must follow soon.
+  // this thread's RunClaimed, which must follow soon. It runs so many tasks and leaves what is queued then to the pool.
   enum class Claim { kRefused, kPosted, kClaimed };
   Claim PostOrClaim(Task task);
-  void RunClaimed();
+  void RunClaimed(int tasks_max = kTasksHere);
   // Tasks posted and not yet begun.
   size_t depth() const;
   void Stop();

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "frontdoor/agent_relay.h"
 #include "frontdoor/agent_server.h"
+#include "frontdoor/client_sockets.h"
 #include "frontdoor/file_upload.h"
 #include "frontdoor/ifrt_service.h"
 #include "frontdoor/shared_port.h"
@@ -36,6 +37,7 @@ struct FrontDoor::Impl {
         relays(options.relays != nullptr ? *options.relays : own_relays),
         agents(*this->loop),
         agent_relay(*this->loop, relays, agents),
+        sockets(*this->loop),
         reaper("door-reaper", 1),
         files("door-files", 1),
         pool("door", std::max(1, options.threads)),
@@ -45,6 +47,7 @@ struct FrontDoor::Impl {
                 agents,
                 relays,
                 agent_relay,
+                sockets,
                 pool,
                 reaper,
                 files,
@@ -62,6 +65,7 @@ struct FrontDoor::Impl {
   RelayTable& relays;
   AgentServer agents;
   AgentRelay agent_relay;
+  ClientSockets sockets;
   // Destroyed in reverse: tasks of the pool may hand streams to the reaper.
   ThreadPool reaper;
   ThreadPool files;
@@ -80,6 +84,7 @@ struct FrontDoor::Impl {
       handlers.on_grpc = [this](UniqueFd socket) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.listener_fd = -1;
+        sockets.Add(socket.get());
         connection.fd = socket.release();
         to_grpc->HandleNewConnection(&connection);
       };
@@ -145,6 +150,7 @@ void FrontDoor::Stop() {
   impl_->loop->RunAndWait([this] {
     impl_->agent_relay.Stop();
     impl_->agents.Stop();
+    impl_->sockets.Clear();
   });
   impl_->loop->Stop();
   impl_->server.reset();

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "frontdoor/client_socket.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/testing_door.h"
 
@@ -146,6 +147,25 @@ TEST(FrontDoorTest, UploadsWithoutTheirRequestWaitOutside) {
   EXPECT_FALSE(stuck.get().ok());
 }
 
+// An executable that gives its argument back.
+uint64_t Identity(Client& client) {
+  IfrtRequest compile;
+  auto* request = compile.mutable_compile_request();
+  request->mutable_program()->set_type_name("xla::ifrt::XlaProgram");
+  request->mutable_program()->set_data("identity");
+  request->mutable_compile_options()->set_type_name("xla::ifrt::XlaCompileOptions");
+  return client.Call(compile).compile_response().loaded_executable_handle();
+}
+
+IfrtRequest Execute(uint64_t executable, uint64_t argument, uint64_t result) {
+  IfrtRequest execute;
+  auto* launch = execute.mutable_loaded_executable_execute_request();
+  launch->set_loaded_executable_handle(executable);
+  launch->add_args_handles(argument);
+  launch->add_result_array_handle(result);
+  return execute;
+}
+
 TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
   FrontDoorOptions options;
   options.launches_in_flight_max = 4;
@@ -153,24 +173,12 @@ TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
   Client client(door);
   client.Init();
   door.last->HoldLaunches();
-  IfrtRequest compile;
-  auto* request = compile.mutable_compile_request();
-  request->mutable_program()->set_type_name("xla::ifrt::XlaProgram");
-  request->mutable_program()->set_data("identity");
-  request->mutable_compile_options()->set_type_name("xla::ifrt::XlaCompileOptions");
-  const uint64_t executable = client.Call(compile).compile_response().loaded_executable_handle();
+  const uint64_t executable = Identity(client);
   EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
   EXPECT_TRUE(client.Store(1, kBytes).ok());
   constexpr int kLaunches = 3000;
   std::thread writer([&] {
-    for (int i = 0; i < kLaunches; ++i) {
-      IfrtRequest execute;
-      auto* launch = execute.mutable_loaded_executable_execute_request();
-      launch->set_loaded_executable_handle(executable);
-      launch->add_args_handles(1);
-      launch->add_result_array_handle(1000 + i);
-      client.Post(execute);
-    }
+    for (int i = 0; i < kLaunches; ++i) client.Post(Execute(executable, 1, 1000 + i));
   });
   // What was read before the stop is handled, the rest stays with the client.
   for (int i = 0; i < 4; ++i) client.Next();
@@ -178,6 +186,23 @@ TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
   door.last->ReleaseLaunches();
   for (int i = 4; i < kLaunches; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
   writer.join();
+}
+
+// Its requests gather in its socket (ClientSocket).
+TEST(FrontDoorTest, AClientThatRunsAheadForLongIsAnsweredInFull) {
+  Door door;
+  Client client(door);
+  client.Init();
+  const uint64_t executable = Identity(client);
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(client.Store(1, kBytes).ok());
+  int posted = 0;
+  for (const auto end = std::chrono::steady_clock::now() + 3 * ClientSocket::kAheadFor;
+       std::chrono::steady_clock::now() < end; ++posted) {
+    client.Post(Execute(executable, 1, 1000 + posted));
+  }
+  for (int i = 0; i < posted; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
+  EXPECT_EQ(*client.Read(1, 2), kBytes);
 }
 
 // The client keeps a thread for each of its uploads.

@@ -1,6 +1,5 @@
 #include "frontdoor/session_stream.h"
 
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,16 +7,19 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "frontdoor/grpc_status.h"
+#include "frontdoor/new_arrays.h"
+#include "google/protobuf/arena.h"
 
 namespace switchtower {
 namespace {
 
 // The client keeps a thread for each upload under way, so it mustn't get far ahead of them.
 constexpr size_t kAwaitedUploadsMax = 64;
-// For answers that nobody waits for. A timer of gRPC's costs several wake-ups, so it must be rare beside the launches.
-constexpr std::chrono::milliseconds kHoldBack{100};
-// Answers of a session's home that are read before the client has taken those before.
-constexpr size_t kUnwrittenMax = 64;
+// Of most requests, as they are in memory.
+constexpr size_t kRequestBytes = 2048;
+constexpr size_t kSpareMax = 8;
+// That one of gRPC's threads handles before it goes back to its sockets; another reads meanwhile.
+constexpr int kRequestsHere = 64;
 
 // "loaded_executable_execute"
 std::string KindOf(const IfrtRequest& request) {
@@ -41,7 +43,32 @@ ArrayId FirstArrayOf(const IfrtRequest& request) {
   return ArrayId{};
 }
 
+// The client sends the next request without an answer to this one. To an executable's first execution it needs it.
+bool GoesOn(const IfrtRequest& request) {
+  switch (request.request_case()) {
+    case IfrtRequest::kDestructArrayRequest:
+      return true;
+    case IfrtRequest::kLoadedExecutableExecuteRequest:
+      return !request.loaded_executable_execute_request().result_array_handle().empty();
+    default:
+      return MakesArrays(request);
+  }
+}
+
 }  // namespace
+
+struct SessionStream::Incoming {
+  char block[kRequestBytes];
+  google::protobuf::Arena arena{block, sizeof(block)};
+  IfrtRequest* message = google::protobuf::Arena::CreateMessage<IfrtRequest>(&arena);
+  size_t bytes = 0;
+  std::shared_ptr<SessionStream> stream;  // that it came by, while it waits for its turn
+
+  void Clear() {
+    arena.Reset();
+    message = google::protobuf::Arena::CreateMessage<IfrtRequest>(&arena);
+  }
+};
 
 SessionStream::SessionStream(DoorContext& door) : door_(door), strand_(door.pool) {}
 
@@ -63,10 +90,25 @@ SessionStream* SessionStream::Create(DoorContext& door, grpc::CallbackServerCont
   return stream.get();
 }
 
-void SessionStream::StartReadLocked() {
+void SessionStream::ReadOnLocked(Beginning& beginning) {
   if (ending_.has_value() || finished_) return;
-  reading_ = std::make_unique<IfrtRequest>();
-  StartRead(reading_.get());
+  if (spare_.empty()) {
+    reading_ = std::make_unique<Incoming>();
+  } else {
+    reading_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  beginning.read = true;
+  ++beginning_;
+}
+
+void SessionStream::Begin(const Beginning& beginning) {
+  if (!beginning.read && !beginning.write) return;
+  if (beginning.read) StartRead(reading_->message);
+  if (beginning.write) StartWrite(&answer_, write_options_);
+  MutexLock lock(mutex_);
+  beginning_ -= beginning.read + beginning.write;
+  FinishIfIdleLocked();
 }
 
 void SessionStream::OnReadDone(bool ok) {
@@ -74,22 +116,30 @@ void SessionStream::OnReadDone(bool ok) {
     Leave(absl::CancelledError("client has ended its session"), grpc::Status::OK);
     return;
   }
-  const size_t bytes = reading_->ByteSizeLong();
+  if (socket_ != nullptr) socket_->OnRequest(GoesOn(*reading_->message), ClientSocket::Clock::now());
   auto self = shared_from_this();
-  std::shared_ptr<IfrtRequest> request = std::move(reading_);
+  std::unique_ptr<Incoming> incoming = std::move(reading_);
+  incoming->bytes = incoming->message->ByteSizeLong();
+  incoming->stream = self;
   Strand::Claim claim;
+  Beginning beginning;
   {
     MutexLock lock(mutex_);
-    const bool more = gate_.OnRead(bytes);
+    const bool more = gate_.OnRead(incoming->bytes);
     // Before the next read begins, so that requests keep their order.
-    claim = strand_.PostOrClaim([self, request, bytes] { self->HandleOne(*request, bytes); });
-    if (more) StartReadLocked();
+    claim = strand_.PostOrClaim([incoming = std::move(incoming)]() mutable {
+      auto stream = std::move(incoming->stream);
+      stream->HandleOne(std::move(incoming));
+    });
+    if (more) ReadOnLocked(beginning);
   }
+  Begin(beginning);
   // Here rather than on a thread that would have to be woken: most requests take less than that.
-  if (claim == Strand::Claim::kClaimed) strand_.RunClaimed();
+  if (claim == Strand::Claim::kClaimed) strand_.RunClaimed(kRequestsHere);
 }
 
-void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
+void SessionStream::HandleOne(std::unique_ptr<Incoming> incoming) {
+  IfrtRequest& request = *incoming->message;
   if (!refusal_.ok()) {
     const RequestContext context{request.request_metadata().op_id(), request.request_metadata().user_context_id()};
     Replier(weak_from_this(), context, std::make_shared<UserContextTable>()).Fail(refusal_);
@@ -97,7 +147,7 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
     return;
   }
   if (relayed_) {
-    return relay()->Forward(std::move(request), [weak = weak_from_this(), bytes] {
+    return relay()->Forward(std::move(request), [weak = weak_from_this(), bytes = incoming->bytes] {
       if (auto self = weak.lock()) self->Handled(bytes);
     });
   }
@@ -107,29 +157,38 @@ void SessionStream::HandleOne(IfrtRequest& request, size_t bytes) {
   } else {
     client_->Handle(request, weak_from_this());
   }
-  HandledHere(bytes);
+  HandledHere(std::move(incoming));
 }
 
-void SessionStream::HandledHere(size_t bytes) {
+void SessionStream::HandledHere(std::unique_ptr<Incoming> incoming) {
+  incoming->Clear();
   Session& session = client_->session();
   HostBufferStore& buffers = *client_->state().buffers;
   bool launches = false, uploads = false;
+  Beginning beginning;
   {
     MutexLock lock(mutex_);
     launches = session.launches_in_flight() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
     uploads = buffers.awaited() >= kAwaitedUploadsMax && gate_.Place(ReadGate::Hold::kUploads);
-    if (gate_.OnHandled(bytes)) StartReadLocked();
+    const bool read_on = gate_.OnHandled(incoming->bytes);
+    if (spare_.size() < kSpareMax) spare_.push_back(std::move(incoming));
+    if (read_on) ReadOnLocked(beginning);
   }
+  Begin(beginning);
   if (launches) session.WhenBelow(door_.launches_in_flight_max, Release(ReadGate::Hold::kLaunches));
   if (uploads) buffers.WhenFewerAwaited(kAwaitedUploadsMax, Release(ReadGate::Hold::kUploads));
 }
 
 absl::AnyInvocable<void()> SessionStream::Release(ReadGate::Hold hold) {
   return [weak = weak_from_this(), hold] {
-    if (auto self = weak.lock()) {
+    auto self = weak.lock();
+    if (self == nullptr) return;
+    Beginning beginning;
+    {
       MutexLock lock(self->mutex_);
-      if (self->gate_.OnRelease(hold)) self->StartReadLocked();
+      if (self->gate_.OnRelease(hold)) self->ReadOnLocked(beginning);
     }
+    self->Begin(beginning);
   };
 }
 
@@ -145,78 +204,17 @@ void SessionStream::HandleTraced(IfrtRequest& request) {
 }
 
 void SessionStream::Handled(size_t bytes) {
-  MutexLock lock(mutex_);
-  if (gate_.OnHandled(bytes)) StartReadLocked();
+  Beginning beginning;
+  {
+    MutexLock lock(mutex_);
+    if (gate_.OnHandled(bytes)) ReadOnLocked(beginning);
+  }
+  Begin(beginning);
 }
 
 std::shared_ptr<SessionRelay> SessionStream::relay() {
   MutexLock lock(mutex_);
   return relay_;
-}
-
-bool SessionStream::HasRoom() {
-  MutexLock lock(mutex_);
-  return answers_.due_count() < kUnwrittenMax;
-}
-
-void SessionStream::Send(IfrtResponse response) {
-  MutexLock lock(mutex_);
-  if (broken_ || finished_) return;
-  answers_.Push(std::move(response));
-  if (relay_ != nullptr) answers_.Release();  // the home has held it back
-  WriteOnLocked();
-}
-
-void SessionStream::WriteOnLocked() {
-  if (writing_) return;
-  if (answers_.due()) {
-    StartWriteLocked();
-  } else if (answers_.holds_back()) {
-    ReleaseLaterLocked();
-  }
-}
-
-void SessionStream::ReleaseLaterLocked() {
-  if (std::exchange(alarm_set_, true)) return;
-  // A new one each time: the callback of the last one may be about to return.
-  alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(std::chrono::system_clock::now() + kHoldBack, [weak = weak_from_this()](bool) {
-    auto self = weak.lock();
-    if (self == nullptr) return;
-    MutexLock lock(self->mutex_);
-    self->alarm_set_ = false;
-    if (self->finished_) return;
-    self->answers_.Release();
-    self->WriteOnLocked();
-  });
-}
-
-void SessionStream::StartWriteLocked() {
-  writing_ = true;
-  answer_ = answers_.Take();
-  // More to come: let gRPC gather. The first write must go out by itself (gRPC holds back the initial metadata,
-  // and with it the write, otherwise), and so must the last of a burst.
-  grpc::WriteOptions options;
-  if (std::exchange(wrote_, true) && answers_.due()) options.set_buffer_hint();
-  StartWrite(&answer_, options);
-}
-
-void SessionStream::OnWriteDone(bool ok) {
-  auto self = shared_from_this();  // finishing may let OnDone run before this returns
-  std::shared_ptr<SessionRelay> relay;
-  {
-    MutexLock lock(mutex_);
-    writing_ = false;
-    if (!ok) {
-      broken_ = true;
-      answers_.Clear();
-    }
-    WriteOnLocked();
-    if (writing_) return;
-    relay = relay_;
-    FinishIfIdleLocked();
-  }
-  if (relay != nullptr) relay->OnDrained();
 }
 
 void SessionStream::OnCancel() { Leave(absl::CancelledError("client has left"), grpc::Status::OK); }
@@ -246,8 +244,12 @@ void SessionStream::EndSession(const absl::Status& why) {
   LogWarn("client {}: {}", request_.peer, std::string(why.message()));
   CloseSession(why);
   refusal_ = why;
-  MutexLock lock(mutex_);
-  if (gate_.OnReleaseAll()) StartReadLocked();
+  Beginning beginning;
+  {
+    MutexLock lock(mutex_);
+    if (gate_.OnReleaseAll()) ReadOnLocked(beginning);
+  }
+  Begin(beginning);
 }
 
 void SessionStream::CloseSession(const absl::Status& reason) {
@@ -273,24 +275,10 @@ void SessionStream::CloseSession(const absl::Status& reason) {
   client_.reset();
 }
 
-void SessionStream::End(grpc::Status status) {
-  MutexLock lock(mutex_);
-  if (ending_.has_value()) return;
-  ending_ = std::move(status);
-  answers_.Release();
-  WriteOnLocked();
-  FinishIfIdleLocked();
-}
-
-void SessionStream::FinishIfIdleLocked() {
-  if (!ending_.has_value() || finished_ || writing_) return;
-  finished_ = true;
-  Finish(*ending_);
-}
-
 void SessionStream::OnDone() {
   // Holders of weak references may still come by; the object goes when the last of them is through.
   auto self = std::move(self_);
+  if (socket_ != nullptr) socket_->RemoveSession();
 }
 
 }  // namespace switchtower

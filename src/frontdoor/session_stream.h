@@ -12,6 +12,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
@@ -24,6 +26,7 @@
 #include "frontdoor/agent_server.h"
 #include "frontdoor/answer_queue.h"
 #include "frontdoor/client_session.h"
+#include "frontdoor/client_sockets.h"
 #include "frontdoor/read_gate.h"
 #include "frontdoor/relay_table.h"
 #include "frontdoor/replier.h"
@@ -40,6 +43,7 @@ struct DoorContext {
   AgentServer& agents;
   RelayTable& relays;
   AgentRelay& agent_relay;
+  ClientSockets& sockets;
   ThreadPool& pool;
   ThreadPool& reaper;  // destroys streams
   ThreadPool& files;   // reads uploads from disk
@@ -86,13 +90,15 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   void Refuse(const absl::Status& why);
   // Tells the proxy that relays this stream of its session, and begins to read.
   void BeginReading(uint64_t session);
-  void HandleOne(IfrtRequest& request, size_t bytes);
+  // A request in memory of its own, which serves for others later: parts of a small one aren't allocated one by one.
+  struct Incoming;
+  void HandleOne(std::unique_ptr<Incoming> incoming);
   void HandleTraced(IfrtRequest& request);
   // Its client hears of it with the answer to what it asks next.
   void EndSession(const absl::Status& why);
   void CloseSession(const absl::Status& reason);
   // After each request of a session of this door, on the strand: reads on, or holds while there is enough to wait for.
-  void HandledHere(size_t bytes) EXCLUDES(mutex_);
+  void HandledHere(std::unique_ptr<Incoming> incoming) EXCLUDES(mutex_);
   absl::AnyInvocable<void()> Release(ReadGate::Hold hold);
   // After each request that was forwarded.
   void Handled(size_t bytes) EXCLUDES(mutex_);
@@ -100,11 +106,16 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   // Ends the session, then the stream with `status`. Once.
   void Leave(absl::Status reason, grpc::Status status);
-  void StartReadLocked() REQUIRES(mutex_);
-  // Begins the next write, if none is under way; if nothing is due, sees to it that what is held back will be.
-  void WriteOnLocked() REQUIRES(mutex_);
-  void StartWriteLocked() REQUIRES(mutex_);
+  // What gRPC is asked for as soon as mutex_ is free: it may wake another of its threads for that, which wants mutex_.
+  struct Beginning {
+    bool read = false;
+    bool write = false;
+  };
+  void ReadOnLocked(Beginning& beginning) REQUIRES(mutex_);
+  // The next write, if none is under way; if nothing is due, sees to it that what is held back will be.
+  void WriteOnLocked(Beginning& beginning) REQUIRES(mutex_);
   void ReleaseLaterLocked() REQUIRES(mutex_);
+  void Begin(const Beginning& beginning) EXCLUDES(mutex_);
   // Finishes when the writes under way are done.
   void End(grpc::Status status) EXCLUDES(mutex_);
   void FinishIfIdleLocked() REQUIRES(mutex_);
@@ -113,8 +124,9 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   grpc::CallbackServerContext* context_ = nullptr;  // until OnDone
   ProxyVersion version_;
   SessionRequest request_;
-  bool relayed_here_ = false;            // by another proxy
-  std::shared_ptr<SessionStream> self_;  // until OnDone
+  bool relayed_here_ = false;             // by another proxy
+  std::shared_ptr<ClientSocket> socket_;  // of a client's own connection, if it is known
+  std::shared_ptr<SessionStream> self_;   // until OnDone
   std::atomic<bool> left_ = false;
 
   // On the strand. One of the three, once the controller has answered.
@@ -127,10 +139,13 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   Mutex mutex_;
   ReadGate gate_ GUARDED_BY(mutex_){ReadGate::Limits{}};
-  std::unique_ptr<IfrtRequest> reading_;  // belongs to gRPC between StartRead and OnReadDone
+  std::unique_ptr<Incoming> reading_;  // belongs to gRPC between StartRead and OnReadDone
+  std::vector<std::unique_ptr<Incoming>> spare_ GUARDED_BY(mutex_);
   AnswerQueue answers_ GUARDED_BY(mutex_);
-  IfrtResponse answer_;  // belongs to gRPC while writing_
+  IfrtResponse answer_;  // like its options, its writer's while writing_
+  grpc::WriteOptions write_options_;
   bool writing_ GUARDED_BY(mutex_) = false;
+  int beginning_ GUARDED_BY(mutex_) = 0;  // threads that are about to call gRPC: it isn't finished before
   std::shared_ptr<SessionRelay> relay_ GUARDED_BY(mutex_);
   bool wrote_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<grpc::Alarm> alarm_ GUARDED_BY(mutex_);

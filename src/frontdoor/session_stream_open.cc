@@ -53,6 +53,8 @@ void SessionStream::Open(grpc::CallbackServerContext* context) {
   if (auto client = Metadata(*context, kRelayedForKey); !client.empty()) {
     relayed_here_ = true;
     request_.peer = fmt::format("{} by way of the proxy {}", client, request_.peer);
+  } else if (socket_ = door_.sockets.Find(request_.peer); socket_ != nullptr) {
+    socket_->AddSession();
   }
   request_.virtual_slices = StringAttribute(metadata->initialization_data(), "virtual_slices").value_or("");
   request_.weight = TextAttribute(metadata->initialization_data(), "weight").value_or("");
@@ -163,8 +165,12 @@ void SessionStream::BeginReading(uint64_t session) {
     context_->AddInitialMetadata(kRelayedSessionKey, std::to_string(session));
     StartSendInitialMetadata();
   }
-  MutexLock lock(mutex_);
-  StartReadLocked();
+  Beginning beginning;
+  {
+    MutexLock lock(mutex_);
+    ReadOnLocked(beginning);
+  }
+  Begin(beginning);
 }
 
 }  // namespace switchtower
