@@ -1,5 +1,9 @@
 """Threads of the wheel's client that wake less often.
 
+Its gRPC reads sockets on threads of its own, which wake each other for every message and then the thread that waits for
+it. Without that "experiment" the waiting thread reads the socket itself, and a client that waits for each launch has
+half as many wake-ups. gRPC reads its list of experiments once, when the wheel first uses it.
+
 Its batcher looks every 50 us whether there is something to send, about 5,000 times a second, and each time it takes a
 core from whatever runs there: on a machine that also has workers, a training step is a tenth slower by it. The interval
 is a constant of the wheel, but the kernel may let threads sleep longer than they ask for, up to their "timer slack",
@@ -10,9 +14,12 @@ what waits before them.
 import contextlib
 import ctypes
 import functools
+import os
 import sys
 
 SLACK_NS = 1_000_000
+EXPERIMENTS = "GRPC_EXPERIMENTS"
+OWN_POLLER = "event_engine_client"
 
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30  # linux/prctl.h
 
@@ -26,7 +33,7 @@ def install() -> None:
 
     @functools.wraps(get_client)
     def quiet_client(*args, **kwargs):
-        with timer_slack(SLACK_NS):
+        with timer_slack(SLACK_NS), without_experiment(OWN_POLLER):
             return get_client(*args, **kwargs)
 
     quiet_client.__wrapped__ = get_client
@@ -46,3 +53,21 @@ def timer_slack(nanoseconds: int):
         yield
     finally:
         prctl(_PR_SET_TIMERSLACK, before, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def without_experiment(name: str):
+    """Switches off what gRPC, should it start meanwhile, would try; unless the user has said something about it."""
+    before = os.environ.get(EXPERIMENTS)
+    chosen = [word for word in (before or "").split(",") if word]
+    if any(word.removeprefix("-") == name for word in chosen):
+        yield
+        return
+    os.environ[EXPERIMENTS] = ",".join([*chosen, f"-{name}"])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[EXPERIMENTS]
+        else:
+            os.environ[EXPERIMENTS] = before

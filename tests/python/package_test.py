@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import pathlib
 import sys
 import threading
@@ -67,11 +68,30 @@ class QuietClient(unittest.TestCase):
     def test_the_client_is_made_inside_and_only_once(self):
         from jax.extend.backend import ifrt_proxy
 
-        with mock.patch.object(ifrt_proxy, "get_client", lambda *args, **options: (args, options, self.slack_of_a_new_thread())):
+        def get_client(*args, **options):
+            return args, options, self.slack_of_a_new_thread(), os.environ.get("GRPC_EXPERIMENTS")
+
+        with mock.patch.object(ifrt_proxy, "get_client", get_client), mock.patch.dict(os.environ):
+            os.environ.pop("GRPC_EXPERIMENTS", None)
             quiet_client.install()
             quiet_client.install()
             self.assertEqual(ifrt_proxy.get_client("grpc://host:1", timeout=3),
-                             (("grpc://host:1",), {"timeout": 3}, quiet_client.SLACK_NS))
+                             (("grpc://host:1",), {"timeout": 3}, quiet_client.SLACK_NS, "-event_engine_client"))
+            self.assertNotIn("GRPC_EXPERIMENTS", os.environ)
+
+    def test_what_the_user_says_of_experiments_stays(self):
+        def inside(chosen):
+            with mock.patch.dict(os.environ, {"GRPC_EXPERIMENTS": chosen}):
+                with quiet_client.without_experiment("one"):
+                    seen = os.environ["GRPC_EXPERIMENTS"]
+                self.assertEqual(os.environ["GRPC_EXPERIMENTS"], chosen)
+                return seen
+
+        self.assertEqual(inside("one"), "one")
+        self.assertEqual(inside("two,-one"), "two,-one")
+        self.assertEqual(inside("two,-three"), "two,-three,-one")
+        self.assertEqual(inside(""), "-one")
+
 
 class Functions(unittest.TestCase):
     def test_a_function_stays_until_it_is_released(self):
