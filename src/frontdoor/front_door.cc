@@ -1,5 +1,7 @@
 #include "frontdoor/front_door.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <future>
 
@@ -16,6 +18,7 @@
 #include "frontdoor/file_upload.h"
 #include "frontdoor/ifrt_service.h"
 #include "frontdoor/shared_port.h"
+#include "frontdoor/single_poller.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace switchtower {
@@ -73,6 +76,7 @@ struct FrontDoor::Impl {
   DoorContext context;
   IfrtService service;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<SinglePoller> single_poller;  // may be null
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> to_grpc;
   std::unique_ptr<SharedPort> port;  // the loop's thread
   int port_number = 0;
@@ -127,6 +131,7 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) return absl::InternalError("gRPC can't start a server");
+  impl->single_poller = SinglePoller::Create(*impl->server, ::sysconf(_SC_NPROCESSORS_CONF));
   std::unique_ptr<FrontDoor> door(new FrontDoor(std::move(impl)));
   RETURN_IF_ERROR(door->impl_->Listen(options.host, options.port));
   LogInfo("front door listens on {}", HostPort(options.host, door->port()));
@@ -142,6 +147,7 @@ void FrontDoor::EndSessions(const absl::Status& why) { impl_->registry.EndOwnSes
 void FrontDoor::Stop() {
   if (impl_->server == nullptr) return;
   impl_->loop->RunAndWait([this] { impl_->port = nullptr; });
+  impl_->single_poller = nullptr;
   // Sessions don't end by themselves, so gRPC's shutdown would wait for the whole grace.
   impl_->registry.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(impl_->grace_ms));
