@@ -18,7 +18,7 @@ constexpr size_t kAwaitedUploadsMax = 64;
 // Of most requests, as they are in memory.
 constexpr size_t kRequestBytes = 2048;
 constexpr size_t kSpareMax = 8;
-// That one of gRPC's threads handles before it goes back to its sockets; another reads meanwhile.
+// That a thread of gRPC's handles before it goes back to its sockets, of what others have read meanwhile.
 constexpr int kRequestsHere = 64;
 
 // "loaded_executable_execute"
