@@ -24,7 +24,7 @@ absl::Status NoAgent() {
 
 absl::Status CheckResults(const ClientCall& call, size_t bytes) {
   int64_t expected = 0;
-  for (const Shape& shape : call.results) expected += PackedBytes(shape);
+  for (const Shape& shape : call.results) expected = AddBytes(expected, PackedBytes(shape));
   if (expected == static_cast<int64_t>(bytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("the client's agent answered a call with {} bytes instead of {}", bytes, expected));

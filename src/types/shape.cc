@@ -1,5 +1,7 @@
 #include "types/shape.h"
 
+#include <limits>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,6 +18,11 @@ int64_t PackedBytes(const Shape& shape) {
   if (bits == 0 || bits >= 8) return shape.host_bytes();
   const int64_t elements = shape.elements(), each = 8 / bits;
   return elements / each + (elements % each != 0 ? 1 : 0);
+}
+
+int64_t AddBytes(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
 std::string Shape::ToString() const { return fmt::format("{}[{}]", Name(dtype), fmt::join(dims, ",")); }

@@ -40,7 +40,7 @@ absl::StatusOr<int64_t> RegionBytes(const Shape& shape, const std::vector<int64_
     int64_t extent = 0;
     if (shape.dims[d] == 1) continue;
     if (strides[d] < 0 || __builtin_mul_overflow(strides[d], shape.dims[d] - 1, &extent) ||
-        __builtin_add_overflow(bytes, extent, &bytes) || bytes / 4 > shape.host_bytes() + 1024) {
+        __builtin_add_overflow(bytes, extent, &bytes) || bytes / 4 - 1024 > shape.host_bytes()) {
       return absl::InvalidArgumentError(fmt::format("byte stride {} can't be used", strides[d]));
     }
   }

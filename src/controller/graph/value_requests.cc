@@ -65,7 +65,7 @@ void ReadArray(SessionContext& session, ArrayId id, std::optional<std::vector<in
     if (byte_strides.has_value()) {
       ASSIGN_OR_RETURN(const int64_t bytes, HostBufferBytes(info.spec.shape, byte_strides));
       // Gaps between elements cost memory here too: a stride can't ask for more than the array is worth.
-      if (bytes / 4 > info.spec.shape.host_bytes() + 1024) {
+      if (bytes / 4 - 1024 > info.spec.shape.host_bytes()) {
         return absl::InvalidArgumentError(
             fmt::format("byte strides spread {} over {} bytes", info.spec.shape.ToString(), bytes));
       }

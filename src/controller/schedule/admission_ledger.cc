@@ -1,23 +1,17 @@
 #include "controller/schedule/admission_ledger.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "absl/time/clock.h"
+#include "types/shape.h"
 #include "wire/ifrt/memory_report.h"
 
 namespace switchtower {
 namespace {
-
-// A client may describe arrays as large as an int64 counts; nothing has that much room, so the sum needn't be exact.
-int64_t AddBytes(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
 
 absl::flat_hash_map<Place, int64_t> ByPlace(const std::vector<AdmissionLedger::Need>& needs) {
   absl::flat_hash_map<Place, int64_t> wanted;

@@ -20,7 +20,7 @@ size_t WeightOf(const Op& op) {
   if (std::holds_alternative<LaunchOp>(op.body) || std::holds_alternative<DeleteOp>(op.body)) return 0;
   int64_t bytes = 0;
   if (const auto* put = std::get_if<PutOp>(&op.body)) {
-    for (const PutOp::Shard& shard : put->shards) bytes += std::max<int64_t>(0, shard.bytes);
+    for (const PutOp::Shard& shard : put->shards) bytes = AddBytes(bytes, std::max<int64_t>(0, shard.bytes));
   }
   return 1 + static_cast<size_t>(bytes / kBytesPerLaunch);
 }

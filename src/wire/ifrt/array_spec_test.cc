@@ -1,5 +1,7 @@
 #include "wire/ifrt/array_spec.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "wire/ifrt/remap_plan.h"
@@ -23,6 +25,13 @@ TEST(DTypeTest, EveryKnownTypeGoesBothWays) {
   // The two numberings part at 30.
   EXPECT_EQ(static_cast<int>(DType::kF4E2M1FN), xla::ifrt::DTypeProto::KIND_F4E2M1FN);
   EXPECT_EQ(static_cast<int>(DType::kU1), xla::ifrt::DTypeProto::KIND_U1);
+}
+
+TEST(ShapeTest, SumsOfBytesStopAtTheMost) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(AddBytes(3, 4), 7);
+  EXPECT_EQ(AddBytes(kMost, 1), kMost);
+  EXPECT_EQ(AddBytes(kMost, kMost), kMost);
 }
 
 TEST(LayoutTest, Text) {

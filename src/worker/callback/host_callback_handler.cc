@@ -33,7 +33,7 @@ absl::StatusOr<Shape> ShapeOf(const Buffer& buffer) {
 
 absl::Status CheckSize(const std::vector<Shape>& shapes) {
   int64_t bytes = 0;
-  for (const Shape& shape : shapes) bytes += PackedBytes(shape);
+  for (const Shape& shape : shapes) bytes = AddBytes(bytes, PackedBytes(shape));
   if (bytes <= kBytesMax) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
       "a host callback moves {} bytes, at most {} are possible: pass what the function needs, or split the call", bytes,

@@ -80,7 +80,7 @@ void HostCallTable::Finish(Pending pending, absl::Status status, std::shared_ptr
 
 absl::Status HostCallTable::CopyOut(const Pending& pending, const std::string& data) {
   int64_t expected = 0;
-  for (const Shape& shape : pending.results) expected += PackedBytes(shape);
+  for (const Shape& shape : pending.results) expected = AddBytes(expected, PackedBytes(shape));
   if (expected != static_cast<int64_t>(data.size())) {
     return absl::InternalError(
         fmt::format("a host callback's results have {} bytes in all instead of {}", data.size(), expected));
