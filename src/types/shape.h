@@ -29,8 +29,8 @@ struct Shape {
 // Dense bytes where types below a byte are packed, as inside a device.
 int64_t PackedBytes(const Shape& shape);
 
-// The sum of two byte counts, or the most that an int64 holds. A client may describe arrays of as many bytes each; nothing
-// has that much room, so the sum needn't be exact.
+// The sum of two byte counts, or the most that an int64 holds. A client may describe arrays of as many bytes each;
+// nothing has that much room, so the sum needn't be exact.
 int64_t AddBytes(int64_t a, int64_t b);
 
 // Checks dtype, rank, signs and that the byte count fits an int64: for shapes from outside.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -187,15 +188,15 @@ void TransferTable::Take(LaunchId transfer, Early message) {
 }
 
 void TransferTable::Keep(LaunchId transfer, Early message) {
-  if (lost_.contains(message.from)) return;
-  const size_t cost = message.cost();
   if (overflowed_.contains(transfer)) return;
+  const size_t cost = message.cost();
   if (early_bytes_ + cost > kEarlyBytesMax) {
-    if (overflowed_.size() == kOverflowedMax) {
+    const auto of_peer = [&](const auto& lost) { return lost.second == message.from; };
+    if (std::count_if(overflowed_.begin(), overflowed_.end(), of_peer) >= kOverflowedMax) {
       MarkLost(message.from, absl::ResourceExhaustedError("it sends data for transfers that nobody asked for"));
       return DropEarlyOf(message.from);
     }
-    overflowed_.insert(transfer);
+    overflowed_.emplace(transfer, message.from);
     LogWarn("transfer {}: data came before its command and found no room, {} bytes wait", transfer, early_bytes_);
     return;
   }

@@ -10,13 +10,12 @@
 // Lifetime: Reset ends all that waits here.
 // Errors:   a source's error reaches every destination with its first cause; a lost peer is DATA_LOSS.
 // Invariants: T-1 a message is matched by (transfer, destination ordinal, piece) alone. T-2 messages that come before
-//           their command are kept up to kEarlyBytesMax; beyond that the transfers concerned fail rather than hang, and a
-//           peer that goes on with ever other transfers counts as lost.
+//           their command are kept up to kEarlyBytesMax; beyond that the transfers concerned fail rather than hang, and
+//           a peer that goes on with ever other transfers counts as lost.
 #pragma once
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,8 +36,8 @@ namespace switchtower {
 class TransferTable : private PeerRouter::Handler {
  public:
   static constexpr size_t kEarlyBytesMax = size_t{256} << 20;
-  // Transfers that lost messages to it: more than a controller has under way.
-  static constexpr size_t kOverflowedMax = 4096;
+  // Transfers that lost messages of one peer to it: more than a controller has under way.
+  static constexpr int64_t kOverflowedMax = 4096;
   using Emit = absl::AnyInvocable<void(WorkerEvent)>;
 
   struct Parts {
@@ -100,7 +99,7 @@ class TransferTable : private PeerRouter::Handler {
   absl::flat_hash_set<LaunchId> told_;  // failures already told, of transfers still here
   std::map<LaunchId, std::vector<Early>> early_;
   size_t early_bytes_ = 0;
-  std::set<LaunchId> overflowed_;  // lost messages to the bound
+  std::map<LaunchId, WorkerId> overflowed_;  // lost messages to the bound, first of that peer
   absl::flat_hash_map<WorkerId, absl::Status> lost_;
 };
 
