@@ -2,6 +2,12 @@
 // costs both sides a wake-up, so it waits a while: the shorter the more launches the controller should know of,
 // measured by those that are still here; and not at all if somebody waits for one of them.
 //
+//   ends:   ||||||||||||||||||||||||
+//   ticks:     |     |     |     |     |     of the clock, so the same for all workers of a machine: the controller,
+//   told:   |  |     |     |     |           woken by the first of them, finds what the others say of the same launches
+//
+// What ends when nothing was told for a while is told at once.
+//
 // Place:   worker/agent; pure, no clock of its own.
 // Threads: the caller's lock.
 #pragma once
@@ -24,7 +30,7 @@ class WatermarkPace {
     ++untold_;
     // A controller that sends launches ahead has room for more long before the worker is idle.
     const bool many = untold_ * kOfAhead >= watermark.ahead;
-    const Time due = watermark.awaited ? now : std::max(now, told_at_ + (many ? kPause : kLongPause));
+    const Time due = watermark.awaited ? now : std::max(now, TickAfter(told_at_, many ? kPause : kLongPause));
     if (due_.has_value() && *due_ <= due) return std::nullopt;
     due_ = due;
     return due;
@@ -42,6 +48,10 @@ class WatermarkPace {
  private:
   static constexpr std::chrono::milliseconds kPause{1}, kLongPause{5};
   static constexpr uint64_t kOfAhead = 4;
+
+  static Time TickAfter(Time time, std::chrono::nanoseconds tick) {
+    return time + (tick - time.time_since_epoch() % tick);
+  }
 
   Watermark watermark_;
   uint64_t untold_ = 0;

@@ -37,6 +37,16 @@ TEST_F(WatermarkPaceTest, WhereManyAreLeftItWaitsLonger) {
   EXPECT_EQ(End(100), now_ + milliseconds(5));
 }
 
+TEST_F(WatermarkPaceTest, WorkersThatToldAtDifferentTimesTellTogetherNext) {
+  WatermarkPace other;
+  pace_.Take(*End(0), now_);
+  const WatermarkPace::Time later = now_ + microseconds(700);
+  other.Take(*other.OnEnded({{1, 1}, 0}, later), later);
+  now_ += microseconds(800);
+  EXPECT_EQ(End(100), other.OnEnded({{1, 2}, 100}, now_));
+  EXPECT_EQ(End(1), other.OnEnded({{1, 3}, 1}, now_));
+}
+
 TEST_F(WatermarkPaceTest, WhatIsAwaitedIsToldAtOnce) {
   pace_.Take(*End(0), now_);
   const auto later = End(100);
@@ -63,12 +73,20 @@ TEST_F(WatermarkPaceTest, AVisitThatWasReplacedTellsNothing) {
   pace_.Take(*End(0), now_);
   const auto late = End(100);
   const auto early = End(1);
+  ASSERT_NE(early, late);
+  EXPECT_TRUE(pace_.Take(*early, *early).has_value());
+  EXPECT_FALSE(pace_.Take(*late, *late).has_value());
+}
+
+TEST_F(WatermarkPaceTest, OfVisitsAtTheSameTimeTheFirstTells) {
+  pace_.Take(*End(0), now_);
+  const auto late = End(100);
+  const auto early = End(1);
   ASSERT_TRUE(pace_.Take(*early, *early).has_value());
   now_ = *early;
-  const auto next = End(100);
-  ASSERT_NE(next, late);
+  ASSERT_EQ(End(100), late);
+  EXPECT_TRUE(pace_.Take(*late, *late).has_value());
   EXPECT_FALSE(pace_.Take(*late, *late).has_value());
-  EXPECT_TRUE(pace_.Take(*next, *next).has_value());
 }
 
 }  // namespace
