@@ -8,6 +8,7 @@ import contestants
 from rows import alternate, median, ratio
 
 LAUNCHES = 500  # fewer than the door lets a client have under way: it is never held up
+ROUNDS = 20  # a round is some 50 ms: that many, since threads find their cores anew in each
 
 
 def client_time(rows, options):
@@ -18,7 +19,7 @@ def client_time(rows, options):
             field = [real, acknowledged]
             for one in field:
                 one.ask(op="launch", count=LAUNCHES)
-            answers, errors = alternate(field, 3 * options.passes, lambda one: one.ask(op="launch", count=LAUNCHES))
+            answers, errors = alternate(field, ROUNDS * options.passes, lambda one: one.ask(op="launch", count=LAUNCHES))
             if errors:
                 rows.add("client_time_failed", hosts=hosts, error=str(errors)[-500:])
                 continue
