@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/abseil_locks.h"
 #include "child_server.h"
 #include "controller/api/fake_session.h"
 #include "frontdoor/front_door.h"
@@ -58,5 +59,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: ack_server DEVICES\n");
     return 1;
   }
+  switchtower::DontCheckAbseilLocks();
   return switchtower::bench::Main(devices);
 }

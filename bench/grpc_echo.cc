@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include "base/abseil_locks.h"
 #include "child_server.h"
 #include "xla/python/ifrt_proxy/common/grpc_ifrt_service.grpc.pb.h"
 
@@ -120,6 +121,7 @@ int Main(int messages) {
 }  // namespace switchtower::bench
 
 int main(int argc, char** argv) {
+  switchtower::DontCheckAbseilLocks();
   if (argc > 1 && std::strcmp(argv[1], "--serve") == 0) return switchtower::bench::Serve();
   const int messages = argc > 1 ? std::atoi(argv[1]) : 20'000;
   if (messages < 10) {

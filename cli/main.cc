@@ -1,9 +1,11 @@
 // switchtower: one binary, one subcommand for each role.
+#include "base/abseil_locks.h"
 #include "base/heap.h"
 #include "cli/flags.h"
 
 int main(int argc, char** argv) {
   using namespace switchtower;
+  DontCheckAbseilLocks();
   LimitHeapArenas();
   CLI::App app{
       "Switchtower: one JAX client drives many accelerator hosts.\n"
