@@ -7,18 +7,18 @@ before, and awaited once; and N steps run as one program. What the chain takes l
 of both alternate; medians are printed. Beside it, `build/bench/simulated_dispatch` is the controller alone on modelled devices.
 """
 
-import argparse
 import json
-import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
+import two_sided
+
 STEPS = 100
 
 
-def measure(passes):
+def measure(options):
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -61,7 +61,7 @@ def measure(passes):
         chain().block_until_ready()
         fused(start).block_until_ready()
         fused_s, chain_s = [], []
-        for _ in range(passes):
+        for _ in range(options.passes):
             fused_s.append(seconds(lambda: fused(start)))
             chain_s.append(seconds(chain))
         fused_ms, chain_ms = (statistics.median(times) / STEPS * 1e3 for times in (fused_s, chain_s))
@@ -69,21 +69,10 @@ def measure(passes):
                           "device_idle_percent": round(100 * (1 - fused_ms / chain_ms), 2)}), flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--switchtower", type=pathlib.Path)
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--measure", action="store_true", help="in the client's process: measure on the devices that jax has")
-    arguments = parser.parse_args()
-    if arguments.measure:
-        measure(arguments.passes)
-        return 0
-    if arguments.switchtower is None:
-        parser.error("--switchtower is needed")
-    return subprocess.run([arguments.switchtower, "run", "--slices", "1", "--hosts", str(arguments.hosts), "--devices", "1", "--",
-                           sys.executable, __file__, "--measure", "--passes", str(arguments.passes)]).returncode
+def drive(options):
+    return subprocess.run([options.switchtower, "run", "--slices=1", f"--hosts={options.hosts}", "--devices=1", "--",
+                           *two_sided.client_command(__file__, passes=options.passes)]).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(two_sided.main(__doc__, measure, drive, hosts=4, passes=5))

@@ -1,107 +1,14 @@
 #include "inspect/why.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <google/protobuf/text_format.h>
-#include <gtest/gtest.h>
 
-#include "inspect/status_text.h"
+#include "inspect/testing_why.h"
 
 namespace switchtower {
 namespace {
 
-using introspection::Snapshot;
 using testing::AllOf;
-using testing::ContainsRegex;
 using testing::HasSubstr;
-using testing::Not;
-
-// Two slices of one host with two devices; a client waits for array 12, which launch 7 on ranks 0..3 makes.
-constexpr char kWaiting[] = R"pb(
-  homes {
-    epoch: 1
-    workers {
-      seat: 0
-      id: 100
-      name: "slice s0 host 0"
-      state: UP
-      num_devices: 2
-      activity {
-        devices {}
-        devices {}
-      }
-    }
-    workers {
-      seat: 1
-      id: 101
-      name: "slice s1 host 0"
-      state: UP
-      num_devices: 2
-      activity {
-        devices {}
-        devices {}
-      }
-    }
-    sessions {
-      id: 171
-      peer: "ipv4:127.0.0.1:5"
-      launches_in_flight: 1
-      devices {
-        id: 0
-        place { seat: 0 ordinal: 0 }
-      }
-      devices {
-        id: 3
-        place { seat: 1 ordinal: 1 }
-      }
-    }
-    in_flight {
-      id { epoch: 1 number: 7 }
-      session: 171
-      name: "jit_step"
-      source: "train.py:31"
-      age_us: 5000000
-      ranks { seat: 0 ordinal: 0 }
-      ranks { seat: 0 ordinal: 1 }
-      ranks { seat: 1 ordinal: 0 }
-      ranks { seat: 1 ordinal: 1 }
-      arguments: 10
-      arguments: 11
-      results: 12
-      open_seats: 0
-      open_seats: 1
-    }
-    waits { session: 171 arrays: 12 open_seats: 0 open_seats: 1 age_us: 4000000 }
-  }
-)pb";
-
-class WhyTest : public testing::Test {
- protected:
-  WhyTest() { EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kWaiting, &snapshot_)); }
-
-  introspection::Home& home() { return *snapshot_.mutable_homes(0); }
-  introspection::Activity::Task& AddTask(int worker, int device, uint64_t launch, bool running) {
-    auto& task = *home().mutable_workers(worker)->mutable_activity()->mutable_devices(device)->add_tasks();
-    task.mutable_launch()->set_epoch(1);
-    task.mutable_launch()->set_number(launch);
-    task.set_rank(worker * 2 + device);
-    task.set_program(launch == 7 ? "jit_step" : "jit_other");
-    task.set_running(running);
-    task.set_age_us(3'000'000);
-    return task;
-  }
-  void Merge(const std::string& text) {
-    introspection::Home more;
-    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &more));
-    home().MergeFrom(more);
-  }
-  std::string Why(const std::string& target = "") {
-    const auto report = ExplainWhy(snapshot_, target);
-    return report.ok() ? WhyText(*report) : std::string(report.status().message());
-  }
-
-  Snapshot snapshot_;
-};
 
 TEST_F(WhyTest, ARunningLaunch) {
   for (int worker : {0, 1}) {
@@ -120,138 +27,6 @@ TEST_F(WhyTest, ARunningLaunch) {
 TEST_F(WhyTest, TheCallSiteIsShownWhereItIsKnown) {
   home().mutable_in_flight(0)->set_call_site("loop.py:7");
   EXPECT_THAT(Why(), HasSubstr("jit_step (train.py:31), called at loop.py:7, sent"));
-}
-
-TEST_F(WhyTest, ACollectiveNamesWhoIsInAndWhatTheOthersDo) {
-  for (int device : {0, 1}) AddTask(0, device, 7, true);
-  AddTask(1, 0, 7, true);
-  AddTask(1, 1, 6, true);
-  Merge(R"pb(
-    in_flight {
-      id { epoch: 1 number: 6 }
-      session: 171
-      name: "jit_other"
-      ranks { seat: 1 ordinal: 1 }
-      open_seats: 1
-    }
-    collectives {
-      launch { epoch: 1 number: 7 }
-      op_id: 3
-      kind: "all-reduce"
-      name: "psum.4"
-      source: "model.py:44"
-      age_us: 2500000
-      ranks_in: 0
-      ranks_in: 1
-      ranks_in: 2
-      ranks_out: 3
-    }
-  )pb");
-  const std::string why = Why();
-  EXPECT_THAT(why, HasSubstr("all-reduce psum.4 (model.py:44): ranks 0-2 are in, for 2.5 s; rank 3 is not"));
-  EXPECT_THAT(why, HasSubstr("rank 3 (slice s1 host 0 device 1) hasn't started the launch"));
-  EXPECT_THAT(why, HasSubstr("because launch 6 of jit_other"));
-  EXPECT_THAT(why, HasSubstr("it runs on slice s1 host 0 device 1"));
-  EXPECT_THAT(why, Not(HasSubstr("it runs on slice s0")));  // those wait in the collective
-}
-
-TEST_F(WhyTest, AnAbsentRankThatRunsTheLaunch) {
-  for (int device : {0, 1}) AddTask(0, device, 7, true);
-  for (int device : {0, 1}) AddTask(1, device, 7, true);
-  home().mutable_workers(1)->mutable_activity()->add_fault_points("collective.join:rank=3");
-  Merge(R"pb(collectives {
-               launch { epoch: 1 number: 7 }
-               op_id: 3
-               kind: "all-reduce"
-               ranks_in: 0
-               ranks_in: 1
-               ranks_in: 2
-               ranks_out: 3
-             })pb");
-  EXPECT_THAT(Why(),
-              AllOf(HasSubstr("all-reduce op 3: ranks 0-2 are in"),
-                    HasSubstr("rank 3 (slice s1 host 0 device 1) has run the launch for 3.0 s and hasn't come to "
-                              "this operation; its worker has fault points: collective.join:rank=3")));
-}
-
-TEST_F(WhyTest, AnAbsentRankInAnotherOperation) {
-  for (int worker : {0, 1}) {
-    for (int device : {0, 1}) AddTask(worker, device, 7, true);
-  }
-  Merge(R"pb(
-    collectives {
-      launch { epoch: 1 number: 7 }
-      op_id: 1
-      kind: "all-reduce"
-      ranks_in: 0
-      ranks_in: 1
-      ranks_out: 2
-      ranks_out: 3
-    }
-    collectives {
-      launch { epoch: 1 number: 7 }
-      op_id: 2
-      kind: "all-gather"
-      ranks_in: 2
-      ranks_in: 3
-      ranks_out: 0
-      ranks_out: 1
-    }
-  )pb");
-  EXPECT_THAT(Why(), AllOf(HasSubstr("rank 2 (slice s1 host 0 device 0) waits in another operation"),
-                           HasSubstr("all-gather op 2")));  // and it ends, although the two wait for each other
-}
-
-TEST_F(WhyTest, AnEngineTakesLaunchesAhead) {
-  for (int worker : {0, 1}) {
-    for (int device : {0, 1}) {
-      AddTask(worker, device, 6, true);
-      AddTask(worker, device, 7, true);  // given to the engine, which isn't at it yet
-    }
-  }
-  Merge(R"pb(
-    in_flight {
-      id { epoch: 1 number: 6 }
-      session: 171
-      name: "jit_other"
-      ranks { seat: 0 ordinal: 0 }
-      ranks { seat: 0 ordinal: 1 }
-      ranks { seat: 1 ordinal: 0 }
-      ranks { seat: 1 ordinal: 1 }
-      open_seats: 0
-      open_seats: 1
-    }
-    collectives {
-      launch { epoch: 1 number: 6 }
-      op_id: 2
-      kind: "all-reduce"
-      ranks_in: 0
-      ranks_in: 1
-      ranks_in: 2
-      ranks_out: 3
-    }
-  )pb");
-  const std::string why = Why();
-  EXPECT_THAT(why, HasSubstr("behind launch 6\n        because launch 6 of jit_other"));
-  EXPECT_THAT(why, HasSubstr("rank 3 (slice s1 host 0 device 1) has run the launch for 3.0 s"));
-  EXPECT_THAT(why, Not(HasSubstr("it runs on")));
-}
-
-TEST_F(WhyTest, ASilentWorker) {
-  for (int device : {0, 1}) AddTask(0, device, 7, true);
-  home().mutable_workers(1)->set_silent_us(1'200'000);
-  Merge(R"pb(collectives {
-               launch { epoch: 1 number: 7 }
-               op_id: 3
-               kind: "all-reduce"
-               ranks_in: 0
-               ranks_in: 1
-               ranks_unknown: 2
-               ranks_unknown: 3
-             })pb");
-  EXPECT_THAT(Why(), AllOf(HasSubstr("because slice s1 host 0 doesn't answer (for 1.2 s so far)"),
-                           HasSubstr("of 2-3 nothing is known"),
-                           HasSubstr("ranks 2-3: slice s1 host 0 isn't there, see above")));
 }
 
 TEST_F(WhyTest, TheHeadOfAQueueWaitsForAnUploadAndATransfer) {
@@ -335,31 +110,6 @@ TEST_F(WhyTest, CompilesAndSessionsThatOpen) {
   EXPECT_EQ(Why(),
             "client ipv4:127.0.0.1:9 waits to open its session: no slice of a known size and type is there\n"
             "session 00000000000000ab (ipv4:127.0.0.1:5) has 2 programs compiled, for 3.0 s so far\n");
-  EXPECT_THAT(StatusText(snapshot_), AllOf(HasSubstr("(opens)"), HasSubstr("2 compiles, 3.0 s")));
-}
-
-TEST_F(WhyTest, SessionsAndSlicesOfOtherProxies) {
-  snapshot_.Clear();
-  introspection::RelayedSession* session = snapshot_.add_relayed();
-  session->set_id(0xab);
-  session->set_peer("ipv4:10.0.0.9:1");
-  session->set_home("10.0.0.7:29000");
-  EXPECT_EQ(Why(),
-            "session 00000000000000ab (ipv4:10.0.0.9:1) is at the proxy at 10.0.0.7:29000: ask it, with "
-            "--target=grpc://10.0.0.7:29000\n");
-  EXPECT_EQ(Why("session 00000000000000ab"), Why());
-  for (uint64_t epoch = 0; epoch < 4; ++epoch) {
-    introspection::Slice* slice = snapshot_.add_slices();
-    slice->set_name(fmt::format("s{}", epoch));
-    slice->set_home_epoch(epoch);
-    slice->set_shared(epoch == 1);
-  }
-  snapshot_.mutable_slices(1)->set_home_door("10.0.0.7:29000");
-  snapshot_.add_homes()->set_epoch(3);
-  EXPECT_THAT(StatusText(snapshot_),
-              AllOf(ContainsRegex("s0 .* -\n"), ContainsRegex("s1 .* 10.0.0.7:29000, shared\n"),
-                    ContainsRegex("s2 .* another proxy, exclusive\n"), ContainsRegex("s3 .* this proxy, exclusive\n"),
-                    ContainsRegex("00000000000000ab  ipv4:10.0.0.9:1 +grpc://10.0.0.7:29000\n")));
 }
 
 TEST_F(WhyTest, Targets) {
@@ -402,17 +152,16 @@ TEST_F(WhyTest, NothingOfASnapshotIsTrusted) {
   EXPECT_THAT(Why(), HasSubstr("array 13, see above"));
 }
 
-TEST_F(WhyTest, StatusAndTopShowTheSame) {
-  AddTask(0, 0, 7, true);
-  home().mutable_workers(1)->set_silent_us(2'000'000);
-  EXPECT_THAT(StatusText(snapshot_), AllOf(HasSubstr("slice s0 host 0"), HasSubstr("silent 2.0 s"),
-                                           HasSubstr("00000000000000ab"), HasSubstr("1 array, 4.0 s")));
-  Snapshot later = snapshot_;
-  later.set_time_us(snapshot_.time_us() + 2'000'000);
-  later.mutable_homes(0)->mutable_workers(0)->mutable_activity()->mutable_devices(0)->set_busy_ns(1'000'000'000);
-  later.mutable_homes(0)->set_launches(10);
-  EXPECT_THAT(TopText(snapshot_, later), AllOf(HasSubstr("5.0 launches/s"), HasSubstr("50%"),
-                                               HasSubstr("jit_step 7 runs 3.0 s"), HasSubstr("silent 2.0 s")));
+TEST_F(WhyTest, SessionsOfOtherProxies) {
+  snapshot_.Clear();
+  introspection::RelayedSession* session = snapshot_.add_relayed();
+  session->set_id(0xab);
+  session->set_peer("ipv4:10.0.0.9:1");
+  session->set_home("10.0.0.7:29000");
+  EXPECT_EQ(Why(),
+            "session 00000000000000ab (ipv4:10.0.0.9:1) is at the proxy at 10.0.0.7:29000: ask it, with "
+            "--target=grpc://10.0.0.7:29000\n");
+  EXPECT_EQ(Why("session 00000000000000ab"), Why());
 }
 
 }  // namespace

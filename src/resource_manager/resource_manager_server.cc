@@ -1,22 +1,17 @@
 #include "resource_manager/resource_manager_server.h"
 
+#include <algorithm>
 #include <chrono>
-#include <map>
-#include <optional>
 #include <random>
-#include <set>
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
-#include <grpcpp/grpcpp.h>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/net/host_port.h"
 #include "base/status_macros.h"
 #include "resource_manager/cluster_proto.h"
-#include "resource_manager/server_stream.h"
-#include "switchtower/resource_manager_service.grpc.pb.h"
+#include "resource_manager/server_impl.h"
 
 namespace switchtower {
 namespace {
@@ -36,267 +31,16 @@ uint64_t EpochFloor() {
       .count();
 }
 
-using WorkerStreamBase = ServerStream<WorkerReport, WorkerOrder>;
-using ProxyStreamBase = ServerStream<ProxyCall, ProxyReply>;
-
 }  // namespace
 
-class ResourceManagerServer::Impl : public ResourceManagerService::CallbackService {
- public:
-  explicit Impl(const ResourceManagerOptions& options)
-      : options_(options),
-        cluster_id_(fmt::format("{:016x}", RandomBits())),
-        table_(options.cluster, RandomBits, EpochFloor()) {}
+ResourceManagerServer::Impl::Impl(const ResourceManagerOptions& options)
+    : options_(options),
+      cluster_id_(fmt::format("{:016x}", RandomBits())),
+      table_(options.cluster, RandomBits, EpochFloor()) {}
 
-  absl::Status Start();
-  void Stop();
-  int port() const { return port_; }
-
-  grpc::ServerBidiReactor<WorkerReport, WorkerOrder>* Worker(grpc::CallbackServerContext* context) override;
-  grpc::ServerBidiReactor<ProxyCall, ProxyReply>* Proxy(grpc::CallbackServerContext* context) override;
-
- private:
-  class WorkerStream;
-  class ProxyStream;
-
-  int heartbeat_interval_ms() const { return std::max(50, options_.heartbeat_timeout_ms / 5); }
-  void WatchHeartbeats();
-  // Tells holders and workers about what changed.
-  void Publish() REQUIRES(mutex_);
-  void SendGrants(WorkerId worker) REQUIRES(mutex_);
-  // To all workers of a lease that was granted or released.
-  void SendGrants(const LeaseState& lease) REQUIRES(mutex_);
-
-  const ResourceManagerOptions options_;
-  const std::string cluster_id_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-  std::thread watcher_;
-
-  Mutex mutex_;
-  CondVar wake_;
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  ClusterTable table_ GUARDED_BY(mutex_);
-  std::map<WorkerId, WorkerStream*> workers_ GUARDED_BY(mutex_);
-  std::map<LeaseId, ProxyStream*> holders_ GUARDED_BY(mutex_);
-  std::set<WorkerStream*> worker_streams_ GUARDED_BY(mutex_);
-  std::set<ProxyStream*> proxy_streams_ GUARDED_BY(mutex_);
-};
-
-class ResourceManagerServer::Impl::WorkerStream : public WorkerStreamBase {
- public:
-  WorkerStream(Impl& server, grpc::CallbackServerContext& context)
-      : WorkerStreamBase(context), server_(server), peer_(context.peer()) {
-    {
-      MutexLock lock(server_.mutex_);
-      server_.worker_streams_.insert(this);
-    }
-    BeginReading();
-  }
-
-  void OnDone() override {
-    {
-      MutexLock lock(server_.mutex_);
-      server_.worker_streams_.erase(this);
-      if (id_) {
-        LogInfo("worker {} is gone: {} host {}", peer_, slice_, host_index_);
-        server_.workers_.erase(*id_);
-        server_.table_.Remove(*id_);
-        server_.Publish();
-      }
-    }
-    delete this;
-  }
-
- private:
-  void OnMessage(const WorkerReport& report) override {
-    if (report.has_register_()) Register(report.register_());
-  }
-
-  void Register(const RegisterWorker& request) {
-    absl::StatusOr<WorkerInfo> worker = absl::UnknownError("");
-    {
-      MutexLock lock(server_.mutex_);
-      worker = Admit(request);
-      if (worker.ok()) {
-        id_ = worker->id;
-        slice_ = worker->slice;
-        host_index_ = worker->host_index;
-        server_.workers_[worker->id] = this;
-        WorkerOrder order;
-        WorkerAccepted* accepted = order.mutable_accepted();
-        accepted->set_worker_id(worker->id.value);
-        accepted->set_cluster_id(server_.cluster_id_);
-        accepted->set_slice(worker->slice);
-        accepted->set_slice_number(worker->slice_number);
-        accepted->set_host_index(worker->host_index);
-        accepted->set_heartbeat_interval_ms(server_.heartbeat_interval_ms());
-        Write(std::move(order));
-        server_.SendGrants(worker->id);
-        server_.Publish();
-      }
-    }
-    if (worker.ok()) {
-      LogInfo("worker {} joined: {} host {}, {} devices", peer_, slice_, host_index_, worker->num_devices);
-      return;
-    }
-    LogWarn("worker {} refused: {}", peer_, worker.status().ToString());
-    WorkerOrder order;
-    Encode(worker.status(), order.mutable_rejected());
-    Write(std::move(order));
-    End();
-  }
-
-  absl::StatusOr<WorkerInfo> Admit(const RegisterWorker& request) {
-    if (id_) return absl::FailedPreconditionError("the worker is registered already");
-    if (request.protocol_version() != kResourceManagerProtocol) {
-      return absl::FailedPreconditionError(
-          fmt::format("the worker speaks protocol {}, this resource manager {}: install one version of switchtower on "
-                      "all machines",
-                      request.protocol_version(), kResourceManagerProtocol));
-    }
-    Registration registration;
-    ASSIGN_OR_RETURN(registration.worker, Decode(request.worker()));
-    registration.slice = request.slice();
-    registration.host_index = request.host_index();
-    registration.highest_epoch_seen = request.highest_epoch_seen();
-    return server_.table_.Register(registration);
-  }
-
-  Impl& server_;
-  const std::string peer_;
-  std::optional<WorkerId> id_;
-  std::string slice_;
-  int host_index_ = 0;
-};
-
-class ResourceManagerServer::Impl::ProxyStream : public ProxyStreamBase {
- public:
-  ProxyStream(Impl& server, grpc::CallbackServerContext& context)
-      : ProxyStreamBase(context), server_(server), peer_(context.peer()) {
-    {
-      MutexLock lock(server_.mutex_);
-      server_.proxy_streams_.insert(this);
-    }
-    BeginReading();
-  }
-
-  void OnDone() override {
-    {
-      MutexLock lock(server_.mutex_);
-      server_.proxy_streams_.erase(this);
-      for (LeaseId lease : leases_) ReleaseLocked(lease);
-    }
-    delete this;
-  }
-
- private:
-  void OnMessage(const ProxyCall& call) override {
-    if (!greeted_ && !call.has_hello()) return Reject(absl::FailedPreconditionError("a proxy says hello first"));
-    switch (call.call_case()) {
-      case ProxyCall::kHello:
-        return Hello(call.hello());
-      case ProxyCall::kAcquire:
-        return Acquire(call.acquire());
-      case ProxyCall::kReleaseLeaseId: {
-        MutexLock lock(server_.mutex_);
-        if (leases_.erase(call.release_lease_id()) > 0) ReleaseLocked(call.release_lease_id());
-        return;
-      }
-      case ProxyCall::kUnreachableWorkerId: {
-        MutexLock lock(server_.mutex_);
-        auto it = server_.workers_.find(WorkerId{call.unreachable_worker_id()});
-        // The worker's own stream decides: a dead process has closed it or does so now.
-        if (it != server_.workers_.end()) LogInfo("proxy {} can't reach worker {}", peer_, it->first.value);
-        return;
-      }
-      case ProxyCall::kListSlicesRequestId: {
-        ProxyReply reply;
-        reply.mutable_slices()->set_request_id(call.list_slices_request_id());
-        MutexLock lock(server_.mutex_);
-        for (const SliceInfo& slice : server_.table_.Slices()) {
-          Encode(slice, reply.mutable_slices()->add_slices());
-          const std::optional<LeaseId> lease = server_.table_.HolderOf(slice);
-          if (!lease) continue;
-          const absl::StatusOr<LeaseState> state = server_.table_.State(*lease);
-          SliceHomeProto* home = reply.mutable_slices()->add_homes();
-          home->set_slice(slice.name);
-          home->set_epoch(state->home_epoch);
-          home->set_shared(!state->exclusive);
-          home->set_door(server_.holders_.at(*lease)->door_);
-        }
-        return Write(std::move(reply));
-      }
-      case ProxyCall::kDoor: {
-        MutexLock lock(server_.mutex_);
-        door_ = call.door();
-        return;
-      }
-      case ProxyCall::kHeartbeat:
-      case ProxyCall::CALL_NOT_SET:
-        return;
-    }
-  }
-
-  void Reject(const absl::Status& why) {
-    LogWarn("proxy {} refused: {}", peer_, std::string(why.message()));
-    ProxyReply reply;
-    Encode(why, reply.mutable_rejected());
-    Write(std::move(reply));
-    End();
-  }
-
-  void Hello(const ProxyHello& hello) {
-    if (hello.protocol_version() != kResourceManagerProtocol) {
-      return Reject(absl::FailedPreconditionError(
-          fmt::format("the proxy speaks protocol {}, this resource manager {}: install one version of switchtower on "
-                      "all machines",
-                      hello.protocol_version(), kResourceManagerProtocol)));
-    }
-    greeted_ = true;
-    ProxyReply reply;
-    reply.mutable_accepted()->set_cluster_id(server_.cluster_id_);
-    reply.mutable_accepted()->set_heartbeat_interval_ms(server_.heartbeat_interval_ms());
-    Write(std::move(reply));
-  }
-
-  void Acquire(const AcquireLease& request) {
-    LeaseRequest wanted;
-    for (const std::string& type : request.slice_types()) wanted.slices.push_back({type});
-    wanted.owner = fmt::format("{} ({})", request.owner(), peer_);
-    ProxyReply reply;
-    reply.mutable_lease()->set_request_id(request.request_id());
-    MutexLock lock(server_.mutex_);
-    const absl::StatusOr<LeaseId> lease = server_.table_.Acquire(wanted);
-    if (!lease.ok()) {
-      Encode(lease.status(), reply.mutable_lease()->mutable_error());
-      const std::optional<LeaseId> home = wanted.slices.empty() ? server_.table_.SharedLease() : std::nullopt;
-      if (home) reply.mutable_lease()->set_home_door(server_.holders_.at(*home)->door_);
-      return Write(std::move(reply));
-    }
-    leases_.insert(*lease);
-    server_.holders_[*lease] = this;
-    reply.mutable_lease()->set_lease_id(*lease);
-    Write(std::move(reply));
-    server_.Publish();
-    server_.SendGrants(*server_.table_.State(*lease));
-    LogInfo("lease {:x} granted to {}", *lease, wanted.owner);
-  }
-
-  void ReleaseLocked(LeaseId lease) {
-    const absl::StatusOr<LeaseState> state = server_.table_.State(lease);
-    server_.table_.Release(lease);
-    server_.holders_.erase(lease);
-    LogInfo("lease {:x} released by {}", lease, peer_);
-    if (state.ok()) server_.SendGrants(*state);
-  }
-
-  Impl& server_;
-  const std::string peer_;
-  bool greeted_ = false;      // OnMessage alone
-  std::set<LeaseId> leases_;  // guarded by server_.mutex_
-  std::string door_;          // guarded by server_.mutex_
-};
+int ResourceManagerServer::Impl::heartbeat_interval_ms() const {
+  return std::max(50, options_.heartbeat_timeout_ms / 5);
+}
 
 absl::Status ResourceManagerServer::Impl::Start() {
   const std::string address = HostPort(options_.bind, options_.port);

@@ -15,9 +15,16 @@ TIMEOUT_S = 600
 
 
 def clean_environment():
-    keep = {k: v for k, v in os.environ.items()
+    return {k: v for k, v in os.environ.items()
             if k not in ("JAX_PLATFORMS", "JAX_BACKEND_TARGET", "XLA_FLAGS") and not k.lower().endswith("_proxy")}
-    return keep
+
+
+def client_environment(address):
+    """What a client of the proxy at `address` needs."""
+    return clean_environment() | {
+        "JAX_PLATFORMS": "proxy", "JAX_BACKEND_TARGET": address, "IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS": "true",
+        "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
+    }
 
 
 def check(process: subprocess.CompletedProcess, what: str) -> str:
@@ -61,11 +68,7 @@ class Up:
         if not line.startswith("switchtower ready: "):
             raise AssertionError(f"no ready line: {line}{self.process.stderr.read()}")
         self.address = line.split()[-1]
-        self.env = clean_environment() | {
-            "JAX_PLATFORMS": "proxy", "JAX_BACKEND_TARGET": self.address,
-            "IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS": "true",
-            "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
-        }
+        self.env = client_environment(self.address)
         return self
 
     def children(self, role):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -17,10 +18,13 @@ def switchtower(*arguments, timeout=120, env=None):
 
 class CommandLine(unittest.TestCase):
     def test_every_role_explains_its_flags(self):
-        for role in ("up", "run", "resource-manager", "proxy", "worker"):
+        for role in ("up", "run", "resource-manager", "proxy", "worker", "status", "top", "why", "trace"):
             done = switchtower(role, "--help")
             self.assertEqual(done.returncode, 0)
-            self.assertIn("--", done.stdout)
+            flags = re.findall(r"^  (-\S+)(.*(?:\n {8,}.*)?)", done.stdout, re.M)
+            self.assertGreater(len(flags), 1, done.stdout)
+            for names, rest in flags:  # after two spaces, or in a line of its own
+                self.assertRegex(rest, r"(?: {2,}|\n +)\w", f"{role} {names} has no explanation")
 
     def test_dashes_and_underscores_are_the_same(self):
         done = switchtower("proxy", "--server-port=70000", "--resource_manager_address=x")

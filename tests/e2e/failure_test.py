@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 from cluster import BINARY, Up, alive, clean_environment, cluster_flags, descendants, read_until, wait_until
@@ -30,7 +29,7 @@ print("sum", float(jax.jit(lambda v: v.sum())(a)))
 """
 
 
-def buffers_are_shared_memory_free():
+def left_in_shared_memory():
     return [name for name in os.listdir("/dev/shm") if "switchtower" in name]
 
 
@@ -89,8 +88,9 @@ print("lost", lost)
             client = subprocess.Popen([sys.executable, "-c", script], env=up.env, text=True, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             read_until(client, "running")
-            os.kill(up.children("worker")[1], signal.SIGKILL)
-            time.sleep(0.5)
+            killed = up.children("worker")[1]
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda: len(up.children("worker")) == 4 and killed not in up.children("worker"), what="the worker's restart")
             output, _ = client.communicate("\n", timeout=60)
             self.assertIn("lost 2", output)
 
@@ -122,7 +122,7 @@ print("lost", lost)
                     up.process.send_signal(end)
                     up.process.wait(timeout=30)
                     wait_until(lambda: not any(map(alive, everybody)), what="the end of all processes")
-                self.assertEqual(buffers_are_shared_memory_free(), [])
+                self.assertEqual(left_in_shared_memory(), [])
 
     def test_run_passes_on_the_exit_code_and_leaves_nothing(self):
         done = subprocess.run([str(BINARY), "run", *cluster_flags((1, 2, 1)), "--", "sh", "-c", "exit 7"], env=clean_environment(),

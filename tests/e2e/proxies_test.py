@@ -1,7 +1,6 @@
 """Several proxies on one cluster: slices of their own, slices that they share, and homes that die or stand still."""
 
 import contextlib
-import os
 import pathlib
 import re
 import signal
@@ -10,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from cluster import BINARY, ROOT, clean_environment, read_until, wait_until
+from cluster import BINARY, clean_environment, client_environment, read_until, wait_until
 
 PRELUDE = """
 import jax, jax.numpy as jnp, numpy as np
@@ -61,11 +60,7 @@ class Proxy:
     def __init__(self, process, address, log):
         self.process, self.address, self.log = process, address, log
         self.door = address.removeprefix("grpc://")
-        self.env = clean_environment() | {
-            "JAX_PLATFORMS": "proxy", "JAX_BACKEND_TARGET": address,
-            "IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS": "true",
-            "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
-        }
+        self.env = client_environment(address)
 
 
 class Cluster:

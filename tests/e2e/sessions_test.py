@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import BINARY, Up, clean_environment, read_until
+from cluster import BINARY, Up, clean_environment, client_environment, read_until
 
 PRELUDE = "import jax, jax.numpy as jnp, numpy as np, json\n"
 
@@ -48,7 +48,7 @@ print("done", float(a.sum()))
 
     def test_leased_slices(self):
         own = PRELUDE + """
-import os
+import os, signal
 from jax.extend import backend
 from jax.extend.backend import ifrt_proxy
 def client():
@@ -57,7 +57,8 @@ def client():
     options.connection_timeout_in_seconds = 3
     return ifrt_proxy.get_client(os.environ["JAX_BACKEND_TARGET"], options)
 backend.register_backend_factory("proxy", client, priority=1)
-print("devices", len(jax.devices()), float(jax.jit(lambda a: a + 1)(1.0)), flush=True); import time; time.sleep(60)
+print("devices", len(jax.devices()), float(jax.jit(lambda a: a + 1)(1.0)), flush=True)
+signal.pause()
 """
         with Up((2, 1, 2)) as up:
             holders = [up.popen(own), up.popen(own)]
@@ -89,7 +90,6 @@ for array in (later, failed):
 print(float(jax.jit(lambda a: a + 1)(1.0)))""")
 
     def test_compiles_before_any_worker_is_in(self):
-        import os
         manager = subprocess.Popen([str(BINARY), "resource-manager", "--server_port=0", "--instance_count=1", "--instance_type=cpu:1x2"],
                                    env=clean_environment(), stdout=subprocess.PIPE, text=True)
         self.addCleanup(manager.stdout.close)
@@ -103,14 +103,11 @@ print(float(jax.jit(lambda a: a + 1)(1.0)))""")
         self.addCleanup(proxy.wait)
         self.addCleanup(proxy.terminate)
         target = proxy.stdout.readline().split()[-1]
-        from cluster import ROOT
-        env = clean_environment() | {"JAX_PLATFORMS": "proxy", "JAX_BACKEND_TARGET": target, "PYTHONPATH": str(ROOT / "python"),
-                                     "IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS": "true"}
         client = subprocess.Popen([sys.executable, "-c", PRELUDE + """
 f = jax.jit(lambda a: a * 2).lower(jax.ShapeDtypeStruct((4,), jnp.float32)).compile()
 print("compiled", flush=True)
 print("value", float(f(jnp.ones(4)).sum()), flush=True)
-"""], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+"""], env=client_environment(target), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(client.stdout.close)
         self.addCleanup(client.wait)
         self.addCleanup(client.kill)

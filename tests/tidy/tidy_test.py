@@ -97,6 +97,11 @@ class Tidy(unittest.TestCase):
         for file in tracked("proto/*.proto"):
             self.assertIn(str(file.relative_to(ROOT / "proto")), versions)
 
+    def test_the_root_holds_what_it_should(self):
+        """A fuzzer leaves its inputs where it was started, an editor its copies."""
+        known = {".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "Makefile", "NOTICES.md", "README.md", "SECURITY.md"}
+        self.assertEqual({file.name for file in tracked() if file.parent == ROOT} - known, set())
+
     def test_no_paths_of_a_machine(self):
         path = re.compile(r"(?<![\w.])/(?:work|root|home)/")
         for file in tracked():
