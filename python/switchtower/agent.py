@@ -9,6 +9,7 @@ The protocol is proto/switchtower/client_agent.proto, spoken with the standard l
 be at odds with what else is installed. All threads are daemons: a function that never returns doesn't keep the process.
 """
 
+import contextlib
 import json
 import logging
 import math
@@ -140,6 +141,7 @@ class Agent:
         self._idle = self._threads = 0
         self._questions: dict[int, queue.SimpleQueue] = {}
         self._last_question = 0
+        self._unreleased: set[int] = set()  # numbers that the proxy was told of, and hasn't let go yet
         self.closed: str | None = None
         self._send(HELLO, {"version": PROTOCOL_VERSION, "token": token})
         kind, head, _ = self._receive()
@@ -159,9 +161,11 @@ class Agent:
             self._last_question += 1
             number = self._last_question
             self._questions[number] = answer
-        self._send(ASK_MEMORY, {"request": number})
         try:
+            self._send(ASK_MEMORY, {"request": number})
             head = answer.get(timeout=_ANSWER_SECONDS)
+        except OSError as error:
+            raise RuntimeError(f"the connection to the proxy has ended: {error}") from None
         except queue.Empty:
             raise RuntimeError("the proxy doesn't say what its devices hold") from None
         finally:
@@ -209,18 +213,29 @@ class Agent:
                 if kind == CALL:
                     self._start(head, payload)
                 elif kind == RELEASED:
-                    for number in head.get("callbacks", ()):
-                        self._registry.release(int(number))
+                    for number in map(int, head.get("callbacks", ())):
+                        self._unreleased.discard(number)
+                        self._registry.release(number)
                 elif kind == MEMORY:
                     answer = self._questions.get(int(head.get("request", 0)))
                     if answer is not None:
                         answer.put(head)
-        except (OSError, ValueError, struct.error) as error:
-            with self._lock:
-                self.closed = str(error)
-                questions = list(self._questions.values())
-            for answer in questions:
-                answer.put(None)
+        except Exception as error:  # pylint: disable=broad-except
+            self._end(str(error) or type(error).__name__)
+
+    def _end(self, why: str) -> None:
+        """Nobody reads on. The proxy must hear of it: it fails the calls that wait, and takes the session's next agent."""
+        with self._lock:
+            self.closed = why
+            questions = list(self._questions.values())
+            unreleased = list(self._unreleased)
+        with contextlib.suppress(OSError):  # the proxy was first
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for answer in questions:
+            answer.put(None)
+        for number in unreleased:
+            self._registry.retired.put(number)  # the next agent asks again
 
     def _start(self, head: dict, payload: memoryview) -> None:
         with self._lock:
@@ -228,8 +243,16 @@ class Agent:
             self._threads += grow
             number = self._threads
         self._calls.put((head, payload))
-        if grow:
+        if not grow:
+            return
+        try:
             threading.Thread(target=self._serve, name=f"switchtower callback {number}", daemon=True).start()
+        except RuntimeError:  # the process gets no more threads: those that are there take the call in its turn
+            with self._lock:
+                self._threads -= 1
+                alone = self._threads == 0
+            if alone:
+                raise
 
     def _serve(self) -> None:
         while True:
@@ -265,9 +288,18 @@ class Agent:
     def _retire(self) -> None:
         while not self.closed:
             numbers = [self._registry.retired.get()]
-            while not self._registry.retired.empty():
-                numbers.append(self._registry.retired.get())
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    numbers.append(self._registry.retired.get_nowait())
+            with self._lock:
+                ours = not self.closed
+                if ours:
+                    self._unreleased.update(numbers)
+            if not ours:
+                for number in numbers:
+                    self._registry.retired.put(number)
+                return
             try:
                 self._send(RETIRE, {"callbacks": numbers})
             except OSError:
-                return
+                return  # the reader sees it, too

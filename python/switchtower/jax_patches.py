@@ -176,7 +176,8 @@ def _copy_arrays(xc):
             for i, (x, to) in enumerate(zip(arrays, devices))
             if len(to) and next(iter(x.sharding.device_set)).client is not to[0].client
         ]
-        within = [i for i in range(len(arrays)) if i not in across]
+        by_host = set(across)
+        within = [i for i in range(len(arrays)) if i not in by_host]
         copies = [None] * len(arrays)
         if within:
             chosen = ([items[i] for i in within] for items in (arrays, devices, shardings, semantics))

@@ -1,5 +1,6 @@
 #include "frontdoor/agent_server.h"
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr std::chrono::seconds kHelloTimeout(10);
 // One call's results; the worker's handler bounds them too.
 constexpr uint64_t kFrameBytesMax = (uint64_t{1} << 31) + (1 << 20);
+// An agent's threads each ask one at a time.
+constexpr int kMemoryQuestionsMax = 1000;
 
 }  // namespace
 
@@ -46,9 +49,7 @@ class AgentServer::Connection final : public FramedConnection::Handler,
     } else if (auto* retire = std::get_if<AgentRetire>(&*message)) {
       desk_->Retire(retire->callbacks);
     } else if (auto* ask = std::get_if<AgentAskMemory>(&*message)) {
-      desk_->ReadMemory([self = shared_from_this(), request = ask->request](std::vector<DeviceMemory> devices) {
-        self->Send(MemoryFrame(request, devices));
-      });
+      AskMemory(ask->request);
     }
   }
 
@@ -77,6 +78,17 @@ class AgentServer::Connection final : public FramedConnection::Handler,
     connection_->CloseWhenWritten(status);
   }
 
+  // Each question goes to all workers of the session.
+  void AskMemory(uint64_t request) {
+    if (memory_questions_.fetch_add(1) >= kMemoryQuestionsMax) {
+      return Close(absl::ResourceExhaustedError("an agent asks on without waiting for what its devices hold"));
+    }
+    desk_->ReadMemory([self = shared_from_this(), request](std::vector<DeviceMemory> devices) {
+      --self->memory_questions_;
+      self->Send(MemoryFrame(request, devices));
+    });
+  }
+
   absl::Status Attach(const AgentHello& hello) {
     if (hello.version != kAgentProtocolVersion) {
       return absl::FailedPreconditionError(fmt::format(
@@ -95,6 +107,7 @@ class AgentServer::Connection final : public FramedConnection::Handler,
   const absl::Status refusal_;
   std::shared_ptr<FramedConnection> connection_;
   std::shared_ptr<AgentDesk> desk_;  // once it is in
+  std::atomic<int> memory_questions_ = 0;
   EventLoop::TimerId hello_timer_;
 };
 

@@ -26,6 +26,8 @@ class AnswerQueue {
   // What is held back goes, too.
   void Release() { released_ = held_back_.size(); }
 
+  // What all that is here takes, roughly.
+  size_t bytes() const { return bytes_; }
   // There is one to be written now.
   bool due() const { return !awaited_.empty() || released_ > 0; }
   size_t due_count() const { return awaited_.size() + released_; }
@@ -35,8 +37,13 @@ class AnswerQueue {
   void Clear();
 
  private:
-  std::deque<IfrtResponse> awaited_;
-  std::deque<IfrtResponse> held_back_;
+  struct Answer {
+    IfrtResponse response;
+    size_t bytes = 0;
+  };
+  std::deque<Answer> awaited_;
+  std::deque<Answer> held_back_;
+  size_t bytes_ = 0;
   size_t released_ = 0;  // of these, the first
   bool pushed_ = false;
 };

@@ -56,6 +56,8 @@ struct FrontDoor::Impl {
                 files,
                 options.launches_in_flight_max,
                 options.waiting_upload_bytes_max,
+                options.download_bytes_max,
+                options.unread_answer_bytes_max,
                 options.shared_upload_dir,
                 options.protocol_max,
                 options.trace},

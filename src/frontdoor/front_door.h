@@ -38,6 +38,10 @@ struct FrontDoorOptions {
   size_t launches_in_flight_max = 512;
   // Uploads of a session that no request has asked for yet: what a client sends ahead of a stream that is held up.
   int64_t waiting_upload_bytes_max = int64_t{256} << 20;
+  // What a session's downloads may take here, from the request for them until they were fetched; one may exceed it
+  // alone. The client's stream isn't read on while they do, nor while it has so much of answers to read.
+  int64_t download_bytes_max = int64_t{1} << 30;
+  size_t unread_answer_bytes_max = size_t{64} << 20;
   // Where clients may leave uploads as files (lt_<handle>). Empty: nowhere. Handles are of one session, so one client
   // at a time can use it.
   std::string shared_upload_dir;

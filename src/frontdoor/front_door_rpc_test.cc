@@ -227,6 +227,57 @@ TEST(FrontDoorTest, UploadsToWaitForStopTheReading) {
   writer.join();
 }
 
+TEST(FrontDoorTest, AnswersThatNobodyReadsStopTheReading) {
+  FrontDoorOptions options;
+  options.unread_answer_bytes_max = 64 << 10;
+  Door door(options);
+  Client client(door);
+  client.Init();
+  IfrtRequest request;  // large enough that few of them are on the way
+  for (int i = 0; i < 1000; ++i) request.mutable_destruct_array_request()->add_array_handle(1000);
+  constexpr int kRequests = 10000;
+  std::atomic<int> posted = 0;
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i, ++posted) client.Post(request);
+  });
+  while (posted < 100) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(posted, kRequests / 2);
+  for (int i = 0; i < kRequests; ++i) EXPECT_FALSE(TestClient::StatusOf(client.Next()).ok());
+  writer.join();
+}
+
+TEST(FrontDoorTest, DownloadsThatNobodyFetchesStopTheReading) {
+  FrontDoorOptions options;
+  constexpr int64_t kArrayBytes = 64 << 10;
+  options.download_bytes_max = 2 * kArrayBytes;
+  Door door(options);
+  Client client(door);
+  client.Init();
+  const Shape shape{DType::kU8, {kArrayBytes}};
+  EXPECT_TRUE(TestClient::StatusOf(client.Call(TestClient::MakeArray(1, shape, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(client.Store(1, std::string(kArrayBytes, 'x')).ok());
+  constexpr int kReads = 1000;
+  std::thread writer([&] {
+    for (int i = 0; i < kReads; ++i) {
+      IfrtRequest request;
+      request.mutable_copy_to_host_buffer_request()->set_array_handle(1);
+      request.mutable_copy_to_host_buffer_request()->set_host_buffer_handle(1000 + i);
+      client.Post(request);
+    }
+  });
+  while (door.door->counts().download_bytes < options.download_bytes_max) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // What was read before the stop is handled.
+  EXPECT_LE(door.door->counts().download_bytes, (2 + static_cast<int64_t>(ReadGate::Limits().requests)) * kArrayBytes);
+  for (int i = 0; i < kReads; ++i) {
+    EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
+    EXPECT_EQ(client.Lookup(1000 + i)->size(), static_cast<size_t>(kArrayBytes));
+    EXPECT_TRUE(client.Delete(1000 + i).ok());
+  }
+  writer.join();
+}
+
 TEST(FrontDoorTest, ALargeProgramIsOneMessage) {
   Door door;
   Client client(door);

@@ -64,7 +64,8 @@ absl::Status AddShard(uint64_t handle, const Shape& shape, Strides strides, std:
   return absl::OkStatus();
 }
 
-// Takes the buffers of a request that is right in all else. If one of them can't be had none goes anywhere.
+// Takes the buffers of a request that is right in all else. If one of them can't be had the request fails, and with it
+// the others go nowhere.
 absl::Status TakeBuffers(HostBufferStore& store, absl::Span<NewArray> arrays) {
   absl::Status status;
   for (NewArray& array : arrays) {
@@ -72,12 +73,6 @@ absl::Status TakeBuffers(HostBufferStore& store, absl::Span<NewArray> arrays) {
       auto buffer = store.Take(array.buffers[i].handle, array.buffers[i].bytes);
       status.Update(buffer.status());
       if (buffer.ok()) array.shards[i].buffer = *std::move(buffer);
-    }
-  }
-  if (status.ok()) return status;
-  for (NewArray& array : arrays) {
-    for (HostShard& shard : array.shards) {
-      if (shard.buffer != nullptr) HostBufferStore::LetGo(*shard.buffer);
     }
   }
   return status;
@@ -237,8 +232,14 @@ void HandleCopyToHostBuffer(SessionState& state, const RequestContext& context, 
   }
   Strides strides = ParseStrides(request);
   if (strides.has_value() && strides->empty()) strides.reset();
-  state.session.Read(ArrayId{request.array_handle()}, std::move(strides),
-                     [replier, buffers = state.buffers, handle](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
+  const ArrayId array{request.array_handle()};
+  // Strings count once they are here.
+  const absl::StatusOr<ArraySpec> spec = state.session.Spec(array);
+  const bool sized = spec.ok() && spec->shape.dtype != DType::kString;
+  DownloadRoom::Place place = state.buffers->room().Take(sized ? spec->shape.host_bytes() : 0);
+  state.session.Read(array, std::move(strides),
+                     [replier, buffers = state.buffers, handle,
+                      place = std::move(place)](absl::StatusOr<std::vector<HostBuffer::Chunk>> chunks) {
                        // The bytes are in place before the client is told to fetch them.
                        absl::Status status = chunks.ok() ? buffers->Put(handle, *std::move(chunks)) : chunks.status();
                        IfrtResponse response;

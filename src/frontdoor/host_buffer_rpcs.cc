@@ -86,17 +86,17 @@ class StoreReactor final : public grpc::ServerReadReactor<GrpcHostBufferStoreReq
 class LookupReactor final : public grpc::ServerWriteReactor<GrpcHostBufferLookupResponse> {
  public:
   LookupReactor(SessionRegistry& registry, const GrpcHostBufferLookupRequest& request) {
-    auto chunks = Find(registry, request);
-    if (!chunks.ok()) {
-      Finish(ToGrpc(chunks.status()));
+    auto download = Find(registry, request);
+    if (!download.ok()) {
+      Finish(ToGrpc(download.status()));
       return;
     }
-    chunks_ = *std::move(chunks);
+    download_ = *std::move(download);
     WriteNext();
   }
 
   void OnWriteDone(bool ok) override {
-    if (ok && chunk_ < chunks_.size()) {
+    if (ok && chunk_ < download_.chunks.size()) {
       WriteNext();
     } else {
       Finish(grpc::Status::OK);
@@ -106,8 +106,8 @@ class LookupReactor final : public grpc::ServerWriteReactor<GrpcHostBufferLookup
   void OnDone() override { delete this; }
 
  private:
-  static absl::StatusOr<std::vector<HostBuffer::Chunk>> Find(SessionRegistry& registry,
-                                                             const GrpcHostBufferLookupRequest& request) {
+  static absl::StatusOr<HostBufferStore::Download> Find(SessionRegistry& registry,
+                                                        const GrpcHostBufferLookupRequest& request) {
     ASSIGN_OR_RETURN(auto buffers, registry.FindBuffers(request.session_id()));
     return buffers->Lookup(request.handle());
   }
@@ -116,20 +116,20 @@ class LookupReactor final : public grpc::ServerWriteReactor<GrpcHostBufferLookup
   void WriteNext() {
     constexpr size_t kMessageBytes = size_t{1} << 20;
     response_.clear_data();
-    if (chunk_ < chunks_.size()) {
-      const std::string& chunk = *chunks_[chunk_];
+    if (chunk_ < download_.chunks.size()) {
+      const std::string& chunk = *download_.chunks[chunk_];
       const size_t count = std::min(kMessageBytes, chunk.size() - offset_);
       response_.mutable_data()->assign(chunk, offset_, count);
       offset_ += count;
       if (offset_ == chunk.size()) {
-        chunks_[chunk_++] = nullptr;
+        download_.chunks[chunk_++] = nullptr;
         offset_ = 0;
       }
     }
     StartWrite(&response_);
   }
 
-  std::vector<HostBuffer::Chunk> chunks_;
+  HostBufferStore::Download download_;
   size_t chunk_ = 0;  // the next to send, from offset_ on
   size_t offset_ = 0;
   GrpcHostBufferLookupResponse response_;

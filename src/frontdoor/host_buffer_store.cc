@@ -1,11 +1,11 @@
 #include "frontdoor/host_buffer_store.h"
 
-#include <atomic>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "frontdoor/chunk_cost.h"
 
 namespace switchtower {
 
@@ -17,8 +17,9 @@ struct HostBufferStore::Entry {
   bool taken = false;
   bool finished = false;
   int64_t waiting_bytes = 0;
-  // Waits for room of an upload that isn't taken; run when it is.
-  absl::AnyInvocable<void()> on_taken;
+  // While it waits for room, or to be taken, whichever comes first. Not longer: `ready` may hold the upload, and with
+  // it this.
+  absl::AnyInvocable<void()> ready;
 };
 
 HostBufferStore::~HostBufferStore() { Close(absl::CancelledError("session has ended")); }
@@ -32,7 +33,9 @@ void HostBufferStore::AddWaiting(Entry& entry, int64_t bytes) {
 
 std::vector<absl::AnyInvocable<void()>> HostBufferStore::TakeWaiters() {
   std::vector<absl::AnyInvocable<void()>> waiters;
-  if (waiting_bytes_ < waiting_bytes_max_ || !closed_.ok()) waiters.swap(room_waiters_);
+  if (waiting_bytes_ >= waiting_bytes_max_ && closed_.ok()) return waiters;
+  for (const std::shared_ptr<Entry>& entry : wait_for_room_) waiters.push_back(std::exchange(entry->ready, nullptr));
+  wait_for_room_.clear();
   return waiters;
 }
 
@@ -65,47 +68,43 @@ absl::StatusOr<std::unique_ptr<HostBufferStore::Upload>> HostBufferStore::BeginU
 }
 
 void HostBufferStore::Upload::Append(HostBuffer::Chunk chunk) {
+  if (chunk->empty()) return;
   {
     MutexLock lock(store_.mutex_);
     // After Close the chunk is dropped below.
-    if (!entry_->taken && store_.closed_.ok()) store_.AddWaiting(*entry_, static_cast<int64_t>(chunk->size()));
+    if (!entry_->taken && store_.closed_.ok()) store_.AddWaiting(*entry_, CostOf(chunk));
   }
   entry_->chunks->Append(std::move(chunk));
 }
 
 void HostBufferStore::Upload::WhenRoom(absl::AnyInvocable<void()> ready) {
+  bool taken = false;
   {
     MutexLock lock(store_.mutex_);
-    const bool room = store_.waiting_bytes_ < store_.waiting_bytes_max_;
-    if (!entry_->taken && !room && store_.closed_.ok()) {
-      // Whichever comes first: this buffer is taken, or there is room again.
-      struct Wait {
-        std::atomic<bool> over = false;
-        absl::AnyInvocable<void()> ready;
-      };
-      auto wait = std::make_shared<Wait>();
-      wait->ready = std::move(ready);
-      // Whichever is left behind keeps nothing alive: `ready` may hold this upload, and with it the entry.
-      auto once = [wait] {
-        if (!wait->over.exchange(true)) std::exchange(wait->ready, nullptr)();
-      };
-      entry_->on_taken = once;
-      store_.room_waiters_.push_back(once);
+    taken = entry_->taken;
+    if (!taken && store_.waiting_bytes_ >= store_.waiting_bytes_max_ && store_.closed_.ok()) {
+      entry_->ready = std::move(ready);
+      store_.wait_for_room_.insert(entry_);
       return;
     }
   }
-  ready();
+  if (taken) {
+    entry_->chunks->WhenFewerHeld(std::move(ready));
+  } else {
+    ready();
+  }
 }
 
 absl::Status HostBufferStore::Upload::Finish(absl::Status status) {
   absl::AnyInvocable<void()> fewer_awaited;
   {
     MutexLock lock(store_.mutex_);
-    const bool awaited = entry_->taken && !entry_->finished && store_.closed_.ok();
-    entry_->finished = true;
-    store_.flowing_.erase(entry_->handle);
-    if (awaited && --store_.awaited_ < store_.awaited_bound_) {
-      fewer_awaited = std::exchange(store_.fewer_awaited_, nullptr);
+    // Once: afterwards the handle may be another upload's.
+    if (!std::exchange(entry_->finished, true) && store_.closed_.ok()) {
+      store_.flowing_.erase(entry_->handle);
+      if (entry_->taken && --store_.awaited_ < store_.awaited_bound_) {
+        fewer_awaited = std::exchange(store_.fewer_awaited_, nullptr);
+      }
     }
   }
   absl::Status answer = entry_->chunks->Finish(std::move(status));
@@ -137,11 +136,12 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> HostBufferStore::Take(uint64_t handl
       if (!entry->finished) flowing_[handle] = entry;
     }
     waiters = TakeWaiters();
-    if (entry->on_taken) waiters.push_back(std::exchange(entry->on_taken, nullptr));
+    if (wait_for_room_.erase(entry) > 0) waiters.push_back(std::exchange(entry->ready, nullptr));
   }
   entry->chunks->Expect(expected_bytes);
   for (auto& waiter : waiters) waiter();
-  return std::shared_ptr<HostBuffer>(entry->chunks);
+  HostChunks* chunks = entry->chunks.get();
+  return std::shared_ptr<HostBuffer>(chunks, [owner = entry->chunks](HostBuffer*) { owner->Abandon(); });
 }
 
 size_t HostBufferStore::awaited() const {
@@ -161,28 +161,22 @@ void HostBufferStore::WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> 
   then();
 }
 
-void HostBufferStore::Discard(uint64_t handle) {
-  auto buffer = Take(handle, -1);
-  if (buffer.ok()) LetGo(**buffer);
-}
-
-void HostBufferStore::LetGo(HostBuffer& buffer) {
-  buffer.Consume([](HostBuffer::Chunk) {}, [](absl::Status) {});
-}
+void HostBufferStore::Discard(uint64_t handle) { Take(handle, -1).IgnoreError(); }
 
 absl::Status HostBufferStore::Put(uint64_t handle, std::vector<HostBuffer::Chunk> chunks) {
-  MutexLock lock(mutex_);
-  RETURN_IF_ERROR(CheckOpen());
   int64_t bytes = 0;
   for (const auto& chunk : chunks) bytes += static_cast<int64_t>(chunk->size());
-  if (!downloads_.emplace(handle, std::move(chunks)).second) {
+  Download download{std::move(chunks), room_->Take(bytes)};
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(CheckOpen());
+  if (!downloads_.try_emplace(handle, std::move(download)).second) {
     return absl::InvalidArgumentError(fmt::format("host buffer {} was used before", handle));
   }
   download_bytes_ += bytes;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<HostBuffer::Chunk>> HostBufferStore::Lookup(uint64_t handle) const {
+absl::StatusOr<HostBufferStore::Download> HostBufferStore::Lookup(uint64_t handle) const {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckOpen());
   auto it = downloads_.find(handle);
@@ -193,12 +187,13 @@ absl::StatusOr<std::vector<HostBuffer::Chunk>> HostBufferStore::Lookup(uint64_t 
 }
 
 void HostBufferStore::Delete(uint64_t handle) {
+  Download deleted;  // destroyed without the lock
   {
     MutexLock lock(mutex_);
-    auto download = downloads_.find(handle);
-    if (download != downloads_.end()) {
-      for (const auto& chunk : download->second) download_bytes_ -= static_cast<int64_t>(chunk->size());
+    if (auto download = downloads_.find(handle); download != downloads_.end()) {
+      deleted = std::move(download->second);
       downloads_.erase(download);
+      for (const auto& chunk : deleted.chunks) download_bytes_ -= static_cast<int64_t>(chunk->size());
       return;
     }
     auto upload = uploads_.find(handle);
@@ -209,6 +204,7 @@ void HostBufferStore::Delete(uint64_t handle) {
 
 void HostBufferStore::Close(absl::Status reason) {
   std::vector<std::shared_ptr<Entry>> entries;
+  absl::flat_hash_map<uint64_t, Download> downloads;  // destroyed without the lock
   std::vector<absl::AnyInvocable<void()>> waiters;
   {
     MutexLock lock(mutex_);
@@ -220,13 +216,14 @@ void HostBufferStore::Close(absl::Status reason) {
     }
     uploads_.clear();
     flowing_.clear();
-    downloads_.clear();
+    downloads.swap(downloads_);
     waiting_bytes_ = 0;
     download_bytes_ = 0;
     awaited_ = 0;
     waiters = TakeWaiters();
     if (fewer_awaited_) waiters.push_back(std::exchange(fewer_awaited_, nullptr));
   }
+  room_->Close();
   for (const auto& entry : entries) entry->chunks->Finish(reason).IgnoreError();
   for (auto& waiter : waiters) waiter();
 }

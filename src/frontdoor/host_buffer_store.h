@@ -6,19 +6,23 @@
 // Lifetime:   shared by the session and the RPCs under way; Close() ends every wait.
 // Errors:     InvalidArgument for a handle that is used twice; the reason of Close() afterwards.
 // Invariants: B-1 a buffer is taken once. B-2 bytes of uploads that nobody has taken stay below the bound plus
-//             one chunk for each RPC: above it, uploads aren't read on. An upload that is taken is always read,
-//             so that no request waits for bytes that wait for it.
+//             one chunk for each RPC: above it, uploads aren't read on. An upload that is taken is read as fast as
+//             its own bytes are passed on (HostChunks), whatever the others do, so that no request waits for bytes that
+//             wait for it. What was taken and is then dropped goes nowhere.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "controller/api/session.h"
+#include "frontdoor/download_room.h"
 #include "frontdoor/host_chunks.h"
 
 namespace switchtower {
@@ -28,7 +32,10 @@ class HostBufferStore {
   struct Entry;
 
  public:
-  explicit HostBufferStore(int64_t waiting_bytes_max) : waiting_bytes_max_(waiting_bytes_max) {}
+  static constexpr int64_t kDownloadBytesMax = int64_t{1} << 30;
+  explicit HostBufferStore(int64_t waiting_bytes_max,
+                           std::shared_ptr<DownloadRoom> downloads = std::make_shared<DownloadRoom>(kDownloadBytesMax))
+      : waiting_bytes_max_(waiting_bytes_max), room_(std::move(downloads)) {}
   ~HostBufferStore();
   HostBufferStore(const HostBufferStore&) = delete;
   HostBufferStore& operator=(const HostBufferStore&) = delete;
@@ -38,7 +45,7 @@ class HostBufferStore {
   class Upload {
    public:
     void Append(HostBuffer::Chunk chunk);
-    // Runs `ready` once the next chunk may be read: at once, or when bytes were taken, or at Close.
+    // Runs `ready` once the next chunk may be read: at once, or when bytes were taken or passed on, or at Close.
     void WhenRoom(absl::AnyInvocable<void()> ready);
     absl::Status Finish(absl::Status status);
 
@@ -52,7 +59,8 @@ class HostBufferStore {
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(uint64_t handle, int64_t size) EXCLUDES(mutex_);
 
   // ---- uploads, the session's side
-  // `expected_bytes` is what the array needs; -1 if any size will do.
+  // `expected_bytes` is what the array needs; -1 if any size will do. The bytes of a buffer that is let go of before it
+  // was consumed are dropped as they come.
   absl::StatusOr<std::shared_ptr<HostBuffer>> Take(uint64_t handle, int64_t expected_bytes) EXCLUDES(mutex_);
   // Uploads that were taken and aren't here in full.
   size_t awaited() const EXCLUDES(mutex_);
@@ -60,12 +68,16 @@ class HostBufferStore {
   void WhenFewerAwaited(size_t bound, absl::AnyInvocable<void()> then) EXCLUDES(mutex_);
   // For a request that failed: the buffer, there or to come, goes nowhere. Not of one that was taken.
   void Discard(uint64_t handle) EXCLUDES(mutex_);
-  // The same for a buffer that was taken.
-  static void LetGo(HostBuffer& buffer);
 
   // ---- downloads
+  struct Download {
+    std::vector<HostBuffer::Chunk> chunks;
+    DownloadRoom::Place place;  // of these bytes
+  };
+  // Where downloads have their place also before they are here.
+  DownloadRoom& room() { return *room_; }
   absl::Status Put(uint64_t handle, std::vector<HostBuffer::Chunk> chunks) EXCLUDES(mutex_);
-  absl::StatusOr<std::vector<HostBuffer::Chunk>> Lookup(uint64_t handle) const EXCLUDES(mutex_);
+  absl::StatusOr<Download> Lookup(uint64_t handle) const EXCLUDES(mutex_);
   // Also forgets an upload that nobody took. Deleting twice does no harm.
   void Delete(uint64_t handle) EXCLUDES(mutex_);
 
@@ -86,18 +98,19 @@ class HostBufferStore {
   std::vector<absl::AnyInvocable<void()>> TakeWaiters() REQUIRES(mutex_);
 
   const int64_t waiting_bytes_max_;
+  const std::shared_ptr<DownloadRoom> room_;
   mutable Mutex mutex_;
   absl::Status closed_ GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, std::shared_ptr<Entry>> uploads_ GUARDED_BY(mutex_);
   // Uploads that were begun and taken, and aren't finished: for Close.
   absl::flat_hash_map<uint64_t, std::weak_ptr<Entry>> flowing_ GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, std::vector<HostBuffer::Chunk>> downloads_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Download> downloads_ GUARDED_BY(mutex_);
   int64_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
   int64_t download_bytes_ GUARDED_BY(mutex_) = 0;
   size_t awaited_ GUARDED_BY(mutex_) = 0;
   size_t awaited_bound_ GUARDED_BY(mutex_) = 0;  // of fewer_awaited_
   absl::AnyInvocable<void()> fewer_awaited_ GUARDED_BY(mutex_);
-  std::vector<absl::AnyInvocable<void()>> room_waiters_ GUARDED_BY(mutex_);
+  absl::flat_hash_set<std::shared_ptr<Entry>> wait_for_room_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchtower

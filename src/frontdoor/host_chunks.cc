@@ -1,8 +1,11 @@
 #include "frontdoor/host_chunks.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "frontdoor/chunk_cost.h"
 
 namespace switchtower {
 
@@ -20,12 +23,44 @@ void HostChunks::Append(Chunk chunk) {
     if (end_.has_value()) return;
     received_ += static_cast<int64_t>(chunk->size());
     // Nobody will want the bytes of a buffer of the wrong size; don't hold them.
-    if (SizeError().ok() && (announced_ < 0 || received_ <= announced_)) chunks_.push_back(std::move(chunk));
+    if (SizeError().ok() && (announced_ < 0 || received_ <= announced_)) chunks_.push_back(Held(std::move(chunk)));
   }
   Deliver();
 }
 
+HostBuffer::Chunk HostChunks::Held(Chunk chunk) {
+  held_ += CostOf(chunk);
+  const std::string* bytes = chunk.get();
+  return Chunk(bytes, [weak = weak_from_this(), chunk = std::move(chunk)](const std::string*) mutable {
+    const int64_t cost = CostOf(chunk);
+    chunk = nullptr;
+    if (auto self = weak.lock()) self->OnLetGo(cost);
+  });
+}
+
+void HostChunks::OnLetGo(int64_t bytes) {
+  absl::AnyInvocable<void()> ready;
+  {
+    MutexLock lock(mutex_);
+    held_ -= bytes;
+    if (held_ < kHeldBytesMax) ready = std::exchange(fewer_held_, nullptr);
+  }
+  if (ready) ready();
+}
+
+void HostChunks::WhenFewerHeld(absl::AnyInvocable<void()> ready) {
+  {
+    MutexLock lock(mutex_);
+    if (held_ >= kHeldBytesMax && !end_.has_value()) {
+      fewer_held_ = std::move(ready);
+      return;
+    }
+  }
+  ready();
+}
+
 absl::Status HostChunks::Finish(absl::Status status) {
+  absl::AnyInvocable<void()> ready;
   {
     MutexLock lock(mutex_);
     if (end_.has_value()) return *end_;
@@ -34,8 +69,10 @@ absl::Status HostChunks::Finish(absl::Status status) {
           absl::DataLossError(fmt::format("host buffer of {} bytes was announced, {} came", announced_, received_));
     }
     end_ = status;
+    ready = std::exchange(fewer_held_, nullptr);
   }
   Deliver();
+  if (ready) ready();
   return status;
 }
 
@@ -66,6 +103,14 @@ void HostChunks::Consume(absl::AnyInvocable<void(Chunk)> on_chunk, Callback<absl
   Deliver();
 }
 
+void HostChunks::Abandon() {
+  {
+    MutexLock lock(mutex_);
+    if (consuming_) return;
+  }
+  Consume([](Chunk) {}, [](absl::Status) {});
+}
+
 void HostChunks::Deliver() {
   {
     MutexLock lock(mutex_);
@@ -73,12 +118,13 @@ void HostChunks::Deliver() {
     delivering_ = true;
   }
   while (true) {
+    std::deque<Chunk> dropped;  // without the lock, which they take
     Chunk chunk;
     absl::Status end;
     {
       MutexLock lock(mutex_);
       const absl::Status size_error = SizeError();
-      if (!size_error.ok()) chunks_.clear();
+      if (!size_error.ok()) dropped.swap(chunks_);
       if (!chunks_.empty()) {
         chunk = std::move(chunks_.front());
         chunks_.pop_front();

@@ -1,6 +1,6 @@
 // Decides when a session's stream is read on: requests that were read and not yet handled are bounded in
-// number and bytes, and reading is held while the controller has enough launches in flight, or requests enough
-// uploads to wait for.
+// number and bytes, and reading is held while the controller has enough launches in flight, requests enough uploads to
+// wait for, or the client enough answers to read or downloads to fetch.
 //
 // Place:   frontdoor; pure, no clock, no stream.
 // Threads: the caller's lock.
@@ -17,7 +17,7 @@ class ReadGate {
     size_t requests = 256;
     size_t bytes = size_t{64} << 20;  // one request may exceed it alone
   };
-  enum class Hold : uint8_t { kLaunches = 1, kUploads = 2 };
+  enum class Hold : uint8_t { kLaunches = 1, kUploads = 2, kAnswers = 4, kDownloads = 8 };
   explicit ReadGate(Limits limits) : limits_(limits) {}
 
   // Each returns true if the caller should start a read now; there is never more than one.

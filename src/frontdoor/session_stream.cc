@@ -164,12 +164,14 @@ void SessionStream::HandledHere(std::unique_ptr<Incoming> incoming) {
   incoming->Clear();
   Session& session = client_->session();
   HostBufferStore& buffers = *client_->state().buffers;
-  bool launches = false, uploads = false;
+  bool launches = false, uploads = false, downloads = false;
   Beginning beginning;
   {
     MutexLock lock(mutex_);
     launches = session.launches_in_flight() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
     uploads = buffers.awaited() >= kAwaitedUploadsMax && gate_.Place(ReadGate::Hold::kUploads);
+    downloads = buffers.room().full() && gate_.Place(ReadGate::Hold::kDownloads);
+    if (answers_.bytes() >= door_.unread_answer_bytes_max) gate_.Place(ReadGate::Hold::kAnswers);
     const bool read_on = gate_.OnHandled(incoming->bytes);
     if (spare_.size() < kSpareMax) spare_.push_back(std::move(incoming));
     if (read_on) ReadOnLocked(beginning);
@@ -177,6 +179,7 @@ void SessionStream::HandledHere(std::unique_ptr<Incoming> incoming) {
   Begin(beginning);
   if (launches) session.WhenBelow(door_.launches_in_flight_max, Release(ReadGate::Hold::kLaunches));
   if (uploads) buffers.WhenFewerAwaited(kAwaitedUploadsMax, Release(ReadGate::Hold::kUploads));
+  if (downloads) buffers.room().WhenNotFull(Release(ReadGate::Hold::kDownloads));
 }
 
 absl::AnyInvocable<void()> SessionStream::Release(ReadGate::Hold hold) {

@@ -49,6 +49,8 @@ struct DoorContext {
   ThreadPool& files;   // reads uploads from disk
   const size_t launches_in_flight_max;
   const int64_t waiting_upload_bytes_max;
+  const int64_t download_bytes_max;
+  const size_t unread_answer_bytes_max;
   const std::string shared_upload_dir;
   const int protocol_max;
   TraceRecorder* const trace;  // may be null

@@ -85,7 +85,8 @@ void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
     return Refuse(session.status());
   }
   const uint64_t id = (*session)->description().id.value;
-  auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max);
+  auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max,
+                                                   std::make_shared<DownloadRoom>(door_.download_bytes_max));
   door_.registry.AddBuffers(id, buffers);
   desk_ = door_.agents.Open(SessionId{id}, (*session)->MemorySource());
   (*session)->ServeCalls(desk_);

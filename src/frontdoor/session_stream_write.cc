@@ -76,6 +76,9 @@ void SessionStream::OnWriteDone(bool ok) {
       answers_.Clear();
     }
     WriteOnLocked(beginning);
+    if (answers_.bytes() < door_.unread_answer_bytes_max && gate_.OnRelease(ReadGate::Hold::kAnswers)) {
+      ReadOnLocked(beginning);
+    }
     if (!beginning.write) {
       relay = relay_;
       FinishIfIdleLocked();

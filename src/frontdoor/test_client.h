@@ -75,10 +75,10 @@ class TestClient final : public ReplySink, public std::enable_shared_from_this<T
     request.mutable_copy_to_host_buffer_request()->set_host_buffer_handle(handle);
     absl::Status status = Run(std::move(request));
     if (!status.ok()) return status;
-    auto chunks = buffers->Lookup(handle);
-    if (!chunks.ok()) return chunks.status();
+    auto download = buffers->Lookup(handle);
+    if (!download.ok()) return download.status();
     std::string bytes;
-    for (const auto& chunk : *chunks) bytes += *chunk;
+    for (const auto& chunk : download->chunks) bytes += *chunk;
     buffers->Delete(handle);
     return bytes;
   }

@@ -88,7 +88,7 @@ TEST(TransferTest, StridesAndScalars) {
   copy->mutable_byte_strides()->add_strides(12);
   copy->mutable_byte_strides()->add_strides(4);
   ASSERT_TRUE(client->Run(read).ok());
-  EXPECT_EQ((*client->buffers->Lookup(3))[0]->size(), 20u);
+  EXPECT_EQ(client->buffers->Lookup(3)->chunks[0]->size(), 20u);
   // Here too, a dimension of one element takes no step.
   IfrtRequest row;
   auto* copy_row = row.mutable_copy_to_host_buffer_request();
@@ -97,7 +97,7 @@ TEST(TransferTest, StridesAndScalars) {
   copy_row->mutable_byte_strides()->add_strides(-8);
   copy_row->mutable_byte_strides()->add_strides(8);
   ASSERT_TRUE(client->Run(row).ok());
-  EXPECT_EQ((*client->buffers->Lookup(6))[0]->size(), 28u);
+  EXPECT_EQ(client->buffers->Lookup(6)->chunks[0]->size(), 28u);
   // Strides may not ask for more memory than the array is worth.
   for (int64_t stride : {int64_t{1} << 30, int64_t{1} << 62, int64_t{-4}}) {
     copy->set_host_buffer_handle(5);

@@ -206,7 +206,8 @@ class Session {
   virtual absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) = 0;
   virtual absl::Status DestructExecutable(uint64_t executable) = 0;
 
-  // Launches sent and not yet ended; the door stops reading a client's stream while this is above its bound.
+  // Launches not yet ended, and what else is under way: operations that wait for their turn, questions for values and
+  // compiles without an answer. The door stops reading a client's stream while this is above its bound.
   virtual size_t launches_in_flight() const = 0;
   // `resume` runs (once) when launches_in_flight falls below `bound`.
   virtual void WhenBelow(size_t bound, absl::AnyInvocable<void()> resume) = 0;

@@ -37,9 +37,11 @@ void WhenArraysReady(SessionContext& session, absl::Span<const ArrayId> arrays, 
   }
   ready.launch = *maker;
   // Errors of workers that no launch is known for: the best guess is the request that made the first array.
-  ready.done = [user_context, done = std::move(done)](absl::Status status) mutable {
+  ready.done = [user_context, flow = session.flow, done = std::move(done)](absl::Status status) mutable {
+    flow->Answered();
     done(WithUserContext(std::move(status), user_context));
   };
+  session.flow->Asked();
   session.Submit(std::move(ready), stamp, user_context);
 }
 
@@ -74,13 +76,15 @@ void ReadArray(SessionContext& session, ArrayId id, std::optional<std::vector<in
     const uint64_t user_context = array->user_context;
     ReadOp read{id, info.devices->places[position], std::move(byte_strides),
                 [chunks](HostBuffer::Chunk chunk) { chunks->push_back(std::move(chunk)); },
-                [chunks, user_context, done = std::move(done)](absl::Status status) mutable {
+                [chunks, user_context, flow = session.flow, done = std::move(done)](absl::Status status) mutable {
+                  flow->Answered();
                   if (status.ok()) {
                     done(std::move(*chunks));
                   } else {
                     done(WithUserContext(std::move(status), user_context));
                   }
                 }};
+    session.flow->Asked();
     session.Submit(std::move(read), stamp, user_context);
     return absl::OkStatus();
   };

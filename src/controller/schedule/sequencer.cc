@@ -356,7 +356,7 @@ SessionSnapshot Sequencer::DescribeSession(SessionId id, const SessionState& ses
   told.id = id;
   told.peer = session.peer;
   told.launches_sent = session.launches_sent;
-  told.launches_in_flight = session.flow->in_flight();
+  told.launches_in_flight = session.flow->launches();
   told.operations_queued = session.queue.size();
   told.waits_for = session.queue.empty() ? "" : session.queue.front().waits_for;
   const SessionFlow::Compiles compiles = session.flow->compiles();

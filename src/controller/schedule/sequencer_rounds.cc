@@ -13,16 +13,18 @@ namespace {
 // Free operations of a session that a round looks at. The others wait behind them.
 constexpr int kLookahead = 64;
 
-// What a queued operation counts in the session's flow. Launches count already, from the client's request to their end;
-// what frees memory never holds its client up; a host array holds its bytes here until it is sent.
+// What a queued operation counts in the session's flow. Launches and questions count already, from the client's request
+// to their end; what frees memory never holds its client up; a host array holds its bytes here until it is sent.
 size_t WeightOf(const Op& op) {
-  constexpr int64_t kBytesPerLaunch = 1 << 20;
-  if (std::holds_alternative<LaunchOp>(op.body) || std::holds_alternative<DeleteOp>(op.body)) return 0;
+  if (std::holds_alternative<LaunchOp>(op.body) || std::holds_alternative<DeleteOp>(op.body) ||
+      std::holds_alternative<ReadyOp>(op.body) || std::holds_alternative<ReadOp>(op.body)) {
+    return 0;
+  }
   int64_t bytes = 0;
   if (const auto* put = std::get_if<PutOp>(&op.body)) {
     for (const PutOp::Shard& shard : put->shards) bytes = AddBytes(bytes, std::max<int64_t>(0, shard.bytes));
   }
-  return 1 + static_cast<size_t>(bytes / kBytesPerLaunch);
+  return 1 + static_cast<size_t>(bytes / SessionFlow::kBytesPerLaunch);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// How many launches of a session are sent or queued and not yet ended, and what else is queued; the door stops
-// reading the client's stream while there is too much (I-6). And its compiles, for people who ask what it waits for.
+// How many launches of a session are sent or queued and not yet ended, what else is queued, and what it asked for and
+// has no answer to: values, readiness, compiled programs. The door stops reading the client's stream while there is too
+// much (I-6). And its compiles, for people who ask what it waits for.
 //
-// Threads:  any. `resume` runs on the thread that ends a launch and must only post.
+// Threads:  any. `resume` runs on the thread that ends what is under way and must only post.
 #pragma once
 
 #include <atomic>
@@ -18,33 +19,45 @@ namespace switchtower {
 
 class SessionFlow {
  public:
-  size_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
-  void Began(size_t count = 1) { in_flight_.fetch_add(count, std::memory_order_acq_rel); }
-  void Ended(size_t count = 1) EXCLUDES(mutex_) {
-    if (count == 0) return;
-    const size_t left = in_flight_.fetch_sub(count, std::memory_order_acq_rel) - count;
-    if (waiting_.load(std::memory_order_acquire)) Resume(left);
-  }
-  // Runs `resume` once, at once if the number is below `bound` already.
+  // What megabytes that wait here count as; each thing counts as one beside them.
+  static constexpr int64_t kBytesPerLaunch = 1 << 20;
+
+  // Launches and what is queued.
+  size_t launches() const { return launches_.load(); }
+  // These and what was asked for.
+  size_t under_way() const { return launches_.load() + asked_.load(); }
+  void Began(size_t count = 1) { launches_.fetch_add(count); }
+  void Ended(size_t count = 1) EXCLUDES(mutex_) { Subtract(launches_, count); }
+  void Asked(size_t count = 1) { asked_.fetch_add(count); }
+  void Answered(size_t count = 1) EXCLUDES(mutex_) { Subtract(asked_, count); }
+  // Runs `resume` once, at once if less than `bound` is under way already.
   void WhenBelow(size_t bound, absl::AnyInvocable<void()> resume) EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
       bound_ = bound;
       resume_ = std::move(resume);
-      waiting_.store(true, std::memory_order_release);
+      waiting_.store(true);
     }
-    Resume(in_flight());
+    Resume();
   }
 
-  // The number is CompileEnded's.
-  uint64_t CompileBegan() EXCLUDES(mutex_) {
+  // `bytes` of the program as it came. The number is CompileEnded's.
+  uint64_t CompileBegan(size_t bytes) EXCLUDES(mutex_) {
+    const size_t weight = 1 + bytes / kBytesPerLaunch;
+    Asked(weight);
     MutexLock lock(mutex_);
-    compiles_.emplace(++last_compile_, std::chrono::steady_clock::now());
+    compiles_.emplace(++last_compile_, Compile{std::chrono::steady_clock::now(), weight});
     return last_compile_;
   }
   void CompileEnded(uint64_t number) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    compiles_.erase(number);
+    size_t weight = 0;
+    {
+      MutexLock lock(mutex_);
+      auto it = compiles_.find(number);
+      weight = it->second.weight;
+      compiles_.erase(it);
+    }
+    Answered(weight);
   }
   struct Compiles {
     size_t running = 0;
@@ -52,27 +65,40 @@ class SessionFlow {
   };
   Compiles compiles() const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    return {compiles_.size(), compiles_.empty() ? std::chrono::steady_clock::time_point() : compiles_.begin()->second};
+    if (compiles_.empty()) return {};
+    return {compiles_.size(), compiles_.begin()->second.began};
   }
 
  private:
-  void Resume(size_t left) EXCLUDES(mutex_) {
+  struct Compile {
+    std::chrono::steady_clock::time_point began;
+    size_t weight = 0;
+  };
+
+  // In one order of all threads: either this sees who waits, or who waits sees what this leaves.
+  void Subtract(std::atomic<size_t>& number, size_t count) EXCLUDES(mutex_) {
+    if (count == 0) return;
+    number.fetch_sub(count);
+    if (waiting_.load()) Resume();
+  }
+  void Resume() EXCLUDES(mutex_) {
     absl::AnyInvocable<void()> resume;
     {
       MutexLock lock(mutex_);
-      if (!resume_ || left >= bound_) return;
+      if (!resume_ || under_way() >= bound_) return;
       resume = std::move(resume_);
       resume_ = nullptr;
-      waiting_.store(false, std::memory_order_release);
+      waiting_.store(false);
     }
     resume();
   }
 
-  std::atomic<size_t> in_flight_{0};
+  std::atomic<size_t> launches_{0};
+  std::atomic<size_t> asked_{0};
   std::atomic<bool> waiting_{false};
   mutable Mutex mutex_;
   uint64_t last_compile_ GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, std::chrono::steady_clock::time_point> compiles_ GUARDED_BY(mutex_);
+  std::map<uint64_t, Compile> compiles_ GUARDED_BY(mutex_);
   size_t bound_ GUARDED_BY(mutex_) = 0;
   absl::AnyInvocable<void()> resume_ GUARDED_BY(mutex_);
 };

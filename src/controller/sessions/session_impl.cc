@@ -153,7 +153,7 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
     done(WithUserContext(devices.status(), user_context));
     return;
   }
-  const uint64_t number = context_.flow->CompileBegan();
+  const uint64_t number = context_.flow->CompileBegan(module.size());
   compiler_.Compile(CompileRequest{std::move(module), std::move(options), device_type_},
                     [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context, number,
                      done = std::move(done)](absl::StatusOr<std::shared_ptr<const CompiledProgram>> program) mutable {
