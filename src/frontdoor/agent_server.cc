@@ -131,6 +131,11 @@ void AgentServer::Remove(SessionId session) {
   desks_.erase(session.value);
 }
 
+bool AgentServer::Knows(SessionId session) const {
+  MutexLock lock(mutex_);
+  return desks_.contains(session.value);
+}
+
 absl::StatusOr<std::shared_ptr<AgentDesk>> AgentServer::Find(std::string_view token) const {
   MutexLock lock(mutex_);
   for (const auto& [session, desk] : desks_) {

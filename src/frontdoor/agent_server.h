@@ -35,6 +35,7 @@ class AgentServer {
   // A session begins and ends. Its desk stays usable for who holds it.
   std::shared_ptr<AgentDesk> Open(SessionId session, AgentDesk::MemorySource memory) EXCLUDES(mutex_);
   void Remove(SessionId session) EXCLUDES(mutex_);
+  bool Knows(SessionId session) const EXCLUDES(mutex_);
 
   // The loop's thread: a socket that begins as an agent's does.
   void Accept(UniqueFd socket);

@@ -316,6 +316,24 @@ TEST(FrontDoorTest, SessionsAreApart) {
   EXPECT_EQ(*one.Read(1, 2), kBytes);
 }
 
+// Everybody may see which sessions there are, by their numbers; nobody comes to their host buffers by that.
+TEST(FrontDoorTest, ASessionsNumberDoesntLeadToItsHostBuffers) {
+  Door door;
+  Client owner(door);
+  owner.Init();
+  const uint64_t key = owner.session_id, number = door.last->description().id.value;
+  EXPECT_TRUE(TestClient::StatusOf(owner.Call(TestClient::MakeArray(1, kVector, TestClient::Replicated({0})))).ok());
+  EXPECT_TRUE(owner.Store(1, kBytes).ok());
+  EXPECT_EQ(*owner.Read(1, 2), kBytes);
+  Client stranger(door);
+  stranger.session_id = number;
+  EXPECT_FALSE(stranger.Lookup(2).ok());
+  EXPECT_FALSE(stranger.Delete(2).ok());
+  EXPECT_FALSE(stranger.Store(3, kBytes).ok());
+  EXPECT_EQ(*owner.Lookup(2), kBytes);
+  EXPECT_NE(key, number);
+}
+
 TEST(FrontDoorTest, StopEndsSessionsAtOnce) {
   FrontDoorOptions options;
   options.stop_grace_ms = 60000;  // not to be waited for

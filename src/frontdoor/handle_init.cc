@@ -52,7 +52,8 @@ void FillMemory(const MemoryDescription& memory, InitResponse::Memory* proto) {
 absl::Status HandleInit(SessionState& state, const RequestContext& context,
                         const xla::ifrt::proxy::InitRequest& request, InitResponse* response) {
   const SessionDescription& session = state.session.description();
-  response->set_session_id(session.id.value);
+  // The client names its host buffers by it, and nothing else.
+  response->set_session_id(state.buffers->key());
   response->set_platform_name(session.platform_name);
   response->set_platform_version(session.platform_version);
   response->set_platform_id(session.platform_id);

@@ -1,5 +1,6 @@
 #include "frontdoor/host_buffer_store.h"
 
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,16 @@
 #include "frontdoor/chunk_cost.h"
 
 namespace switchtower {
+namespace {
+
+uint64_t DrawKey() {
+  std::random_device random;
+  while (true) {
+    if (const uint64_t key = (uint64_t{random()} << 32) | random(); key != 0) return key;  // 0 names none
+  }
+}
+
+}  // namespace
 
 // Fields but `chunks` are guarded by the store's mutex.
 struct HostBufferStore::Entry {
@@ -21,6 +32,9 @@ struct HostBufferStore::Entry {
   // it this.
   absl::AnyInvocable<void()> ready;
 };
+
+HostBufferStore::HostBufferStore(int64_t waiting_bytes_max, std::shared_ptr<DownloadRoom> downloads)
+    : key_(DrawKey()), waiting_bytes_max_(waiting_bytes_max), room_(std::move(downloads)) {}
 
 HostBufferStore::~HostBufferStore() { Close(absl::CancelledError("session has ended")); }
 

@@ -34,11 +34,14 @@ class HostBufferStore {
  public:
   static constexpr int64_t kDownloadBytesMax = int64_t{1} << 30;
   explicit HostBufferStore(int64_t waiting_bytes_max,
-                           std::shared_ptr<DownloadRoom> downloads = std::make_shared<DownloadRoom>(kDownloadBytesMax))
-      : waiting_bytes_max_(waiting_bytes_max), room_(std::move(downloads)) {}
+                           std::shared_ptr<DownloadRoom> downloads = std::make_shared<DownloadRoom>(kDownloadBytesMax));
   ~HostBufferStore();
   HostBufferStore(const HostBufferStore&) = delete;
   HostBufferStore& operator=(const HostBufferStore&) = delete;
+
+  // What RPCs name it by. Drawn at random and told to the session's client alone: the session's number is seen by
+  // whoever asks what the cluster is at (I-7).
+  uint64_t key() const { return key_; }
 
   // ---- uploads, the RPC's side
   // One upload; the RPC calls Finish in any case.
@@ -97,6 +100,7 @@ class HostBufferStore {
   // Waiters that may run now; the caller runs them without the lock.
   std::vector<absl::AnyInvocable<void()>> TakeWaiters() REQUIRES(mutex_);
 
+  const uint64_t key_;
   const int64_t waiting_bytes_max_;
   const std::shared_ptr<DownloadRoom> room_;
   mutable Mutex mutex_;

@@ -37,7 +37,7 @@ grpc::ServerBidiReactor<IfrtRequest, IfrtResponse>* IfrtService::IfrtSession(grp
 grpc::ServerReadReactor<xla::ifrt::proxy::GrpcHostBufferStoreRequest>* IfrtService::HostBufferStore(
     grpc::CallbackServerContext* context, xla::ifrt::proxy::GrpcHostBufferStoreResponse* response) {
   const auto metadata = StoreMetadata(*context);
-  if (auto home = door_.relays.Find(metadata.ok() ? metadata->session_id() : 0)) {
+  if (auto home = door_.relays.FindByBuffers(metadata.ok() ? metadata->session_id() : 0)) {
     return RelayStore(std::move(home), context, response);
   }
   return StoreHostBuffer(door_.registry, context);
@@ -45,14 +45,14 @@ grpc::ServerReadReactor<xla::ifrt::proxy::GrpcHostBufferStoreRequest>* IfrtServi
 
 grpc::ServerWriteReactor<xla::ifrt::proxy::GrpcHostBufferLookupResponse>* IfrtService::HostBufferLookup(
     grpc::CallbackServerContext* context, const xla::ifrt::proxy::GrpcHostBufferLookupRequest* request) {
-  if (auto home = door_.relays.Find(request->session_id())) return RelayLookup(std::move(home), request);
+  if (auto home = door_.relays.FindByBuffers(request->session_id())) return RelayLookup(std::move(home), request);
   return LookupHostBuffer(door_.registry, *request);
 }
 
 grpc::ServerUnaryReactor* IfrtService::HostBufferDelete(grpc::CallbackServerContext* context,
                                                         const xla::ifrt::proxy::GrpcHostBufferDeleteRequest* request,
                                                         xla::ifrt::proxy::GrpcHostBufferDeleteResponse* response) {
-  if (auto home = door_.relays.Find(request->session_id())) {
+  if (auto home = door_.relays.FindByBuffers(request->session_id())) {
     return RelayDelete(std::move(home), context, request, response);
   }
   return DeleteHostBuffer(door_.registry, context, *request);
@@ -61,7 +61,7 @@ grpc::ServerUnaryReactor* IfrtService::HostBufferDelete(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* IfrtService::HostBufferReadFromDisk(
     grpc::CallbackServerContext* context, const xla::ifrt::proxy::GrpcHostBufferReadFromDiskRequest* request,
     xla::ifrt::proxy::GrpcHostBufferReadFromDiskResponse* response) {
-  if (auto home = door_.relays.Find(request->metadata().session_id())) {
+  if (auto home = door_.relays.FindByBuffers(request->metadata().session_id())) {
     return RelayReadFromDisk(std::move(home), context, request, response);
   }
   return ReadHostBufferFromDisk(door_, context, *request);

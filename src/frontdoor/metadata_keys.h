@@ -12,5 +12,7 @@ inline constexpr char kStoreMetadataKey[] = "ifrt-proxy-grpc-host-buffer-store-m
 inline constexpr char kRelayedForKey[] = "switchtower-relayed-for";
 // The answer to it, in the initial metadata: the session's number, 0 if it is refused (the first reply tells why).
 inline constexpr char kRelayedSessionKey[] = "switchtower-relayed-session";
+// Beside it: the key of the session's host buffers.
+inline constexpr char kRelayedBuffersKey[] = "switchtower-relayed-buffers";
 
 }  // namespace switchtower

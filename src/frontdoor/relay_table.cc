@@ -42,9 +42,11 @@ absl::StatusOr<std::shared_ptr<const HomeDoor>> HomeDoor::Create(const std::stri
   return door;
 }
 
-bool RelayTable::Add(uint64_t session, std::string peer, std::shared_ptr<const HomeDoor> home) {
+bool RelayTable::Add(uint64_t session, uint64_t buffers, std::string peer, std::shared_ptr<const HomeDoor> home) {
   MutexLock lock(mutex_);
-  return sessions_.emplace(session, Entry{std::move(peer), std::move(home)}).second;
+  if (sessions_.contains(session) || !by_buffers_.try_emplace(buffers, session).second) return false;
+  sessions_.emplace(session, Entry{buffers, std::move(peer), std::move(home)});
+  return true;
 }
 
 void RelayTable::Remove(uint64_t session) {
@@ -54,12 +56,19 @@ void RelayTable::Remove(uint64_t session) {
   if (it == sessions_.end()) return;
   removed = std::move(it->second);
   sessions_.erase(it);
+  by_buffers_.erase(removed.buffers);
 }
 
 std::shared_ptr<const HomeDoor> RelayTable::Find(uint64_t session) const {
   MutexLock lock(mutex_);
   auto it = sessions_.find(session);
   return it == sessions_.end() ? nullptr : it->second.home;
+}
+
+std::shared_ptr<const HomeDoor> RelayTable::FindByBuffers(uint64_t buffers) const {
+  MutexLock lock(mutex_);
+  auto it = by_buffers_.find(buffers);
+  return it == by_buffers_.end() ? nullptr : sessions_.at(it->second).home;
 }
 
 size_t RelayTable::size() const {

@@ -2,7 +2,8 @@
 //
 // Place:      frontdoor; written by SessionStream, read by what else of a session comes in beside its stream.
 // Threads:    any.
-// Invariants: R-2 a relayed session is found from before its client learns its id until its stream ends.
+// Invariants: R-2 a relayed session is found, by its number and by the key of its host buffers, from before its client
+//             learns of them until its stream ends.
 #pragma once
 
 #include <cstdint>
@@ -31,21 +32,25 @@ struct HomeDoor {
 
 class RelayTable {
  public:
-  // False if that session is relayed already. `peer`: its client, for people.
-  bool Add(uint64_t session, std::string peer, std::shared_ptr<const HomeDoor> home) EXCLUDES(mutex_);
+  // False if that session, or one with this key of its host buffers, is relayed already. `peer`: its client, for
+  // people.
+  bool Add(uint64_t session, uint64_t buffers, std::string peer, std::shared_ptr<const HomeDoor> home) EXCLUDES(mutex_);
   void Remove(uint64_t session) EXCLUDES(mutex_);
   // Null: no session that is relayed.
   std::shared_ptr<const HomeDoor> Find(uint64_t session) const EXCLUDES(mutex_);
+  std::shared_ptr<const HomeDoor> FindByBuffers(uint64_t buffers) const EXCLUDES(mutex_);
   size_t size() const EXCLUDES(mutex_);
   std::vector<RelayedSession> List() const EXCLUDES(mutex_);
 
  private:
   struct Entry {
+    uint64_t buffers = 0;
     std::string peer;
     std::shared_ptr<const HomeDoor> home;
   };
   mutable Mutex mutex_;
   absl::flat_hash_map<uint64_t, Entry> sessions_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, uint64_t> by_buffers_ GUARDED_BY(mutex_);  // key of host buffers -> session
 };
 
 }  // namespace switchtower

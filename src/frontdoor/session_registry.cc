@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace switchtower {
 
 absl::Status SessionRegistry::AddStream(std::weak_ptr<StoppableStream> stream) {
@@ -22,25 +20,26 @@ void SessionRegistry::RemoveStream() {
   if (--stream_count_ == 0) empty_.NotifyAll();
 }
 
-void SessionRegistry::AddBuffers(uint64_t session, std::shared_ptr<HostBufferStore> buffers) {
+void SessionRegistry::AddBuffers(std::shared_ptr<HostBufferStore> buffers) {
+  const uint64_t key = buffers->key();
   MutexLock lock(mutex_);
-  buffers_[session] = std::move(buffers);
+  buffers_[key] = std::move(buffers);
 }
 
-void SessionRegistry::RemoveBuffers(uint64_t session) {
+void SessionRegistry::RemoveBuffers(uint64_t key) {
   std::shared_ptr<HostBufferStore> removed;  // destroyed without the lock
   MutexLock lock(mutex_);
-  auto it = buffers_.find(session);
+  auto it = buffers_.find(key);
   if (it == buffers_.end()) return;
   removed = std::move(it->second);
   buffers_.erase(it);
 }
 
-absl::StatusOr<std::shared_ptr<HostBufferStore>> SessionRegistry::FindBuffers(uint64_t session) const {
+absl::StatusOr<std::shared_ptr<HostBufferStore>> SessionRegistry::FindBuffers(uint64_t key) const {
   MutexLock lock(mutex_);
-  auto it = buffers_.find(session);
+  auto it = buffers_.find(key);
   if (it == buffers_.end()) {
-    return absl::FailedPreconditionError(fmt::format("session {} doesn't exist or has ended", session));
+    return absl::FailedPreconditionError("the session of this host buffer doesn't exist or has ended");
   }
   return it->second;
 }

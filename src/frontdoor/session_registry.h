@@ -1,7 +1,7 @@
-// Which sessions are open: their host buffers by session id, their streams for the server's stop.
+// Which sessions are open: their host buffers by key, their streams for the server's stop.
 //
 // Threads:    any.
-// Invariants: R-1 a session's host buffers can be found from before its client learns the id until it closes.
+// Invariants: R-1 a session's host buffers can be found from before its client learns the key until it closes.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ class SessionRegistry {
   // By the destructor of each stream that was added.
   void RemoveStream() EXCLUDES(mutex_);
 
-  void AddBuffers(uint64_t session, std::shared_ptr<HostBufferStore> buffers) EXCLUDES(mutex_);
-  void RemoveBuffers(uint64_t session) EXCLUDES(mutex_);
-  absl::StatusOr<std::shared_ptr<HostBufferStore>> FindBuffers(uint64_t session) const EXCLUDES(mutex_);
+  void AddBuffers(std::shared_ptr<HostBufferStore> buffers) EXCLUDES(mutex_);
+  void RemoveBuffers(uint64_t key) EXCLUDES(mutex_);
+  absl::StatusOr<std::shared_ptr<HostBufferStore>> FindBuffers(uint64_t key) const EXCLUDES(mutex_);
 
   void EndOwnSessions(const absl::Status& why) EXCLUDES(mutex_);
   // Stops all streams and accepts no more.

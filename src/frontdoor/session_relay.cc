@@ -94,16 +94,19 @@ void SessionRelay::StartReadLocked() {
 }
 
 void SessionRelay::OnReadInitialMetadataDone(bool ok) {
-  uint64_t session = 0;
+  uint64_t session = 0, buffers = 0;
   const auto& metadata = context_.GetServerInitialMetadata();
-  auto it = metadata.find(kRelayedSessionKey);
-  if (!ok || it == metadata.end() ||
-      !absl::SimpleAtoi(absl::string_view(it->second.data(), it->second.size()), &session)) {
+  const auto read = [&](const char* key, uint64_t* number) {
+    auto it = metadata.find(key);
+    return it != metadata.end() && absl::SimpleAtoi(absl::string_view(it->second.data(), it->second.size()), number);
+  };
+  if (!ok || !read(kRelayedSessionKey, &session) || !read(kRelayedBuffersKey, &buffers) ||
+      (session != 0 && buffers == 0)) {
     MutexLock lock(mutex_);
     return CloseLocked();  // no cancel: the status that is about to come tells why
   }
   opened_ = true;
-  if (auto stream = stream_.lock()) stream->RelayOpened(session);
+  if (auto stream = stream_.lock()) stream->RelayOpened(session, buffers);
   MutexLock lock(mutex_);
   StartReadLocked();
 }

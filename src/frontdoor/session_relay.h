@@ -36,8 +36,9 @@ class RelayedStream : public ReplySink {
  public:
   // For more answers. If not, it says OnDrained when it has sent those that it has.
   virtual bool HasRoom() = 0;
-  // The home has opened `session`; 0: it refuses, and says why in answer to the first request.
-  virtual void RelayOpened(uint64_t session) = 0;
+  // The home has opened `session`, whose host buffers have the key `buffers`; 0: it refuses, and says why in answer to
+  // the first request.
+  virtual void RelayOpened(uint64_t session, uint64_t buffers) = 0;
   // Once. `opened`: the home had answered before.
   virtual void RelayEnded(bool opened, absl::Status why) = 0;
 };

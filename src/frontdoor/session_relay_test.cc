@@ -232,6 +232,7 @@ TEST_F(SessionRelayTest, AStreamThatIsMarkedIsToldItsSession) {
   const auto& told = context.GetServerInitialMetadata();
   ASSERT_EQ(told.count(kRelayedSessionKey), 1u);
   EXPECT_EQ(told.find(kRelayedSessionKey)->second, std::to_string(home.last->description().id.value));
+  EXPECT_EQ(told.count(kRelayedBuffersKey), 1u);
   context.TryCancel();
   stream->Finish();
 }

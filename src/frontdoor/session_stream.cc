@@ -274,7 +274,7 @@ void SessionStream::CloseSession(const absl::Status& reason) {
   client_->Close(reason);
   desk_->Close(reason);
   door_.agents.Remove(SessionId{id});
-  door_.registry.RemoveBuffers(id);
+  door_.registry.RemoveBuffers(client_->state().buffers->key());
   client_.reset();
 }
 

@@ -67,7 +67,7 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
 
   void Send(IfrtResponse response) override EXCLUDES(mutex_);
   bool HasRoom() override EXCLUDES(mutex_);
-  void RelayOpened(uint64_t session) override;
+  void RelayOpened(uint64_t session, uint64_t buffers) override;
   void RelayEnded(bool opened, absl::Status why) override;
   void Stop() override;
   void EndOwnSession(const absl::Status& why) override;
@@ -86,12 +86,12 @@ class SessionStream final : public grpc::ServerBidiReactor<IfrtRequest, IfrtResp
   // On the strand.
   void Opened(absl::StatusOr<std::unique_ptr<Session>> session);
   void OpenElsewhere(const std::string& home);
-  void OpenedElsewhere(uint64_t session);
+  void OpenedElsewhere(uint64_t session, uint64_t buffers);
   void EndedElsewhere(bool opened, const absl::Status& why);
   void AskAgain();
   void Refuse(const absl::Status& why);
-  // Tells the proxy that relays this stream of its session, and begins to read.
-  void BeginReading(uint64_t session);
+  // Tells the proxy that relays this stream of its session and the key of its host buffers, and begins to read.
+  void BeginReading(uint64_t session = 0, uint64_t buffers = 0);
   // A request in memory of its own, which serves for others later: parts of a small one aren't allocated one by one.
   struct Incoming;
   void HandleOne(std::unique_ptr<Incoming> incoming);

@@ -87,12 +87,13 @@ void SessionStream::Opened(absl::StatusOr<std::unique_ptr<Session>> session) {
   const uint64_t id = (*session)->description().id.value;
   auto buffers = std::make_shared<HostBufferStore>(door_.waiting_upload_bytes_max,
                                                    std::make_shared<DownloadRoom>(door_.download_bytes_max));
-  door_.registry.AddBuffers(id, buffers);
+  const uint64_t key = buffers->key();
+  door_.registry.AddBuffers(buffers);
   desk_ = door_.agents.Open(SessionId{id}, (*session)->MemorySource());
   (*session)->ServeCalls(desk_);
   client_ = std::make_unique<ClientSession>(*std::move(session), version_, std::move(buffers), desk_->token());
   LogInfo("session {} open, {} devices", id, client_->session().description().devices.size());
-  BeginReading(id);
+  BeginReading(id, key);
 }
 
 void SessionStream::OpenElsewhere(const std::string& home) {
@@ -112,16 +113,17 @@ void SessionStream::OpenElsewhere(const std::string& home) {
   relay_ = std::move(relay);
 }
 
-void SessionStream::RelayOpened(uint64_t session) {
-  strand_.Post([self = shared_from_this(), session] { self->OpenedElsewhere(session); });
+void SessionStream::RelayOpened(uint64_t session, uint64_t buffers) {
+  strand_.Post([self = shared_from_this(), session, buffers] { self->OpenedElsewhere(session, buffers); });
 }
 
-void SessionStream::OpenedElsewhere(uint64_t session) {
+void SessionStream::OpenedElsewhere(uint64_t session, uint64_t buffers) {
   const std::shared_ptr<SessionRelay> relay = this->relay();
   if (relay == nullptr) return;  // the client has left
   if (session != 0) {
-    // Whoever has a session's number reaches its buffers by it, so a home can't take another's.
-    if (door_.registry.FindBuffers(session).ok() || !door_.relays.Add(session, request_.peer, relay->home())) {
+    // Host buffers and agents come to a session by these, so a home can't take another's.
+    if (door_.agents.Knows(SessionId{session}) || door_.registry.FindBuffers(buffers).ok() ||
+        !door_.relays.Add(session, buffers, request_.peer, relay->home())) {
       const absl::Status why = absl::InternalError(fmt::format(
           "the proxy at {} opened a session under the number of another, {:016x}", relay->home()->name, session));
       CloseSession(why);
@@ -129,7 +131,7 @@ void SessionStream::OpenedElsewhere(uint64_t session) {
     }
     relayed_session_ = session;
   }
-  BeginReading(session);
+  BeginReading();
 }
 
 void SessionStream::RelayEnded(bool opened, absl::Status why) {
@@ -158,12 +160,13 @@ void SessionStream::Refuse(const absl::Status& why) {
   // The client shows its user what its first request got; of the stream's own end it keeps only "cancelled".
   LogWarn("client {} gets no session: {}", request_.peer, std::string(why.message()));
   refusal_ = why;
-  BeginReading(0);
+  BeginReading();
 }
 
-void SessionStream::BeginReading(uint64_t session) {
+void SessionStream::BeginReading(uint64_t session, uint64_t buffers) {
   if (relayed_here_) {
     context_->AddInitialMetadata(kRelayedSessionKey, std::to_string(session));
+    context_->AddInitialMetadata(kRelayedBuffersKey, std::to_string(buffers));
     StartSendInitialMetadata();
   }
   Beginning beginning;

@@ -18,7 +18,7 @@ TEST_P(TransfersByProtocol, Init) {
   request.mutable_init_request();
   const IfrtResponse response = client->Call(request);
   const auto& init = response.init_response();
-  EXPECT_EQ(init.session_id(), 81u);
+  EXPECT_EQ(init.session_id(), client->buffers->key());
   EXPECT_EQ(init.platform_name(), "cpu");
   EXPECT_TRUE(init.client_attributes().attributes().at("serialize_with_sdy").bool_value());
   EXPECT_FALSE(init.client_attributes().attributes().at("supports_executable_serialization").bool_value());
