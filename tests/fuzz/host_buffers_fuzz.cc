@@ -4,6 +4,7 @@
 // woken; nothing is left when the session has ended.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,9 +49,13 @@ class Client {
         uploads_.erase(upload);
         break;
       case HostBuffersInput::Step::WAIT_FOR_ROOM:
-        if (upload == uploads_.end()) break;
+        // One wait at a time, as its stream does.
+        if (upload == uploads_.end() || !waiting_.insert(upload->second.get()).second) break;
         ++waits_;
-        upload->second->WhenRoom([this] { ++woken_; });
+        upload->second->WhenRoom([this, who = upload->second.get()] {
+          ++woken_;
+          waiting_.erase(who);
+        });
         break;
       case HostBuffersInput::Step::TAKE:
         if (auto taken = store_->Take(handle, step.size()); taken.ok()) taken_.push_back({*taken, step.size()});
@@ -112,6 +117,7 @@ class Client {
   std::map<uint64_t, std::unique_ptr<HostBufferStore::Upload>> uploads_;
   std::vector<Taken> taken_;
   std::vector<std::shared_ptr<Reader>> readers_;
+  std::set<HostBufferStore::Upload*> waiting_;
   int waits_ = 0, woken_ = 0;
 };
 
