@@ -113,7 +113,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void Advance(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
   Step NextStep(Exchange& exchange) REQUIRES(mutex_);
   void Send(const ExchangePtr& exchange, int phase) EXCLUDES(mutex_);
-  void SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
+  absl::Status SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
   void OnSent(const Exchange::SendSlot& slot, const absl::Status& status) EXCLUDES(mutex_);
   // False: the step goes on elsewhere, which will Advance.
   bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
