@@ -125,7 +125,6 @@ absl::Status Serve(Flags flags) {
   };
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerRegistration> member, WorkerRegistration::Join(std::move(registration)));
   const WorkerIdentity& identity = member->identity();
-
   Worker::Parts parts{identity.id, engine.get(), &router, &collectives};
   parts.cancel_grace = std::chrono::seconds(flags.cancel_grace_s);
   parts.on_stuck = [](const absl::Status& status) {
@@ -179,7 +178,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
   role->callback([flags, &run] {
     run = [flags] {
       BlockStopSignals();
-      flags->log.Init("worker");
+      if (const absl::Status status = flags->log.Init("worker"); !status.ok()) return Fail(status);
       return Fail(Serve(*flags));
     };
   });
