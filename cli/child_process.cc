@@ -12,6 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "base/net/unique_fd.h"
+#include "base/status_macros.h"
+
 extern char** environ;
 
 namespace switchtower {
@@ -26,6 +29,19 @@ std::vector<std::string> MergedEnvironment(const std::map<std::string, std::stri
   for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
   return merged;
 }
+
+struct Pipe {
+  absl::Status Open() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+      return absl::ResourceExhaustedError(fmt::format("can't make a pipe: {}", strerror(errno)));
+    }
+    out = UniqueFd(ends[0]);
+    in = UniqueFd(ends[1]);
+    return absl::OkStatus();
+  }
+  UniqueFd out, in;
+};
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
@@ -42,14 +58,10 @@ absl::StatusOr<ChildProcess> Spawn(const ChildOptions& options) {
   std::vector<std::string> variables = MergedEnvironment(options.environment);
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> envp = Pointers(variables);
-  int output[2] = {-1, -1};
-  if (options.pipe_stdout && pipe2(output, O_CLOEXEC) != 0) {
-    return absl::ResourceExhaustedError(fmt::format("can't make a pipe: {}", strerror(errno)));
-  }
-  int failure[2];  // carries errno of a failed exec; closes by itself on success
-  if (pipe2(failure, O_CLOEXEC) != 0) {
-    return absl::ResourceExhaustedError(fmt::format("can't make a pipe: {}", strerror(errno)));
-  }
+  Pipe output;
+  if (options.pipe_stdout) RETURN_IF_ERROR(output.Open());
+  Pipe failure;  // carries errno of a failed exec; closes by itself on success
+  RETURN_IF_ERROR(failure.Open());
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (int core : options.cores) CPU_SET(core, &cores);
@@ -64,25 +76,21 @@ absl::StatusOr<ChildProcess> Spawn(const ChildOptions& options) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     if (!options.cores.empty()) sched_setaffinity(0, sizeof(cores), &cores);
-    if (output[1] >= 0) dup2(output[1], STDOUT_FILENO);
+    if (output.in.valid()) dup2(output.in.get(), STDOUT_FILENO);
     environ = const_cast<char**>(envp.data());
     execvp(argv[0], argv.data());
     const int error = errno;
-    [[maybe_unused]] ssize_t ignored = write(failure[1], &error, sizeof(error));
+    [[maybe_unused]] ssize_t ignored = write(failure.in.get(), &error, sizeof(error));
     _exit(127);
   }
-  close(failure[1]);
+  failure.in.reset();
   int error = 0;
-  const bool failed = read(failure[0], &error, sizeof(error)) == sizeof(error);
-  close(failure[0]);
-  if (output[1] >= 0) close(output[1]);
-  if (failed) {
+  if (read(failure.out.get(), &error, sizeof(error)) == sizeof(error)) {
     waitpid(pid, nullptr, 0);
-    if (output[0] >= 0) close(output[0]);
     return absl::NotFoundError(fmt::format("can't run {}: {}", options.argv[0], strerror(error)));
   }
-  if (output[0] >= 0) fcntl(output[0], F_SETFL, O_NONBLOCK);
-  return ChildProcess{pid, output[0]};
+  if (output.out.valid()) fcntl(output.out.get(), F_SETFL, O_NONBLOCK);
+  return ChildProcess{pid, output.out.release()};
 }
 
 std::string DescribeExit(int wait_status) {

@@ -1,7 +1,12 @@
 #include "cli/flags.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -23,10 +28,19 @@ void LogFlags::AddTo(CLI::App* app) {
   AddFlag(app, "log-file", file, "log to this file; warnings and errors go to stderr too");
 }
 
-void LogFlags::Init(const std::string& role) const {
+absl::Status LogFlags::Init(const std::string& role) const {
+  if (!file.empty()) {
+    // The logger would end the process with an exception.
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::absolute(file, error).parent_path(), error);
+    if (!std::ofstream(file, std::ios::app)) {
+      return absl::InvalidArgumentError(fmt::format("can't write to --log-file {}: {}", file, strerror(errno)));
+    }
+  }
   const std::vector<std::string> names{"trace", "debug", "info", "warn", "error"};
   const auto index = std::find(names.begin(), names.end(), level) - names.begin();
   InitLog(role, static_cast<LogLevel>(index), file);
+  return absl::OkStatus();
 }
 
 void DispatchFlags::AddTo(CLI::App* app) {

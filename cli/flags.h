@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/status/status.h"
 #include "cli/local_cluster.h"
 
 namespace switchtower {
@@ -41,7 +42,7 @@ struct LogFlags {
   std::string level = "warn";
   std::string file;
   void AddTo(CLI::App* app);
-  void Init(const std::string& role) const;
+  absl::Status Init(const std::string& role) const;
 };
 
 // Each adds a subcommand whose callback stores what to run in `run`.
@@ -56,7 +57,7 @@ void AddProbe(CLI::App& app, RoleMain& run);
 
 // For a role's main: says `status` on stderr and gives the exit code.
 int Fail(const absl::Status& status);
-// Waits for SIGINT or SIGTERM (blocked by BlockStopSignals before any thread started), or for Stop().
+// Waits for SIGINT or SIGTERM (blocked by BlockStopSignals before any thread started), or for RequestStop.
 void BlockStopSignals();
 void WaitForStopSignal();
 // Makes WaitForStopSignal return; from any thread.

@@ -210,8 +210,8 @@ void AddProxy(CLI::App& app, RoleMain& run) {
   role->callback([flags, &run] {
     run = [flags] {
       BlockStopSignals();
-      flags->log.Init("proxy");
-      const absl::Status status = Serve(*flags);
+      absl::Status status = flags->log.Init("proxy");
+      if (status.ok()) status = Serve(*flags);
       return status.ok() ? 0 : Fail(status);
     };
   });

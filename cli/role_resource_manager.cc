@@ -14,7 +14,7 @@ struct Flags {
 
 int Main(const Flags& flags) {
   BlockStopSignals();
-  flags.log.Init("resource-manager");
+  if (const absl::Status status = flags.log.Init("resource-manager"); !status.ok()) return Fail(status);
   auto server = ResourceManagerServer::Start(flags.options);
   if (!server.ok()) return Fail(server.status());
   fmt::print("switchtower resource-manager ready: {}\n", LocalAddress(flags.options.bind, (*server)->port()));

@@ -125,6 +125,11 @@ absl::Status Serve(Flags flags) {
   };
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerRegistration> member, WorkerRegistration::Join(std::move(registration)));
   const WorkerIdentity& identity = member->identity();
+  // The fabric would refuse all peers.
+  if (identity.cluster_id != cluster_id) {
+    return absl::UnavailableError(
+        "the resource manager was restarted while this worker joined the cluster: start the worker anew");
+  }
 
   Worker::Parts parts{identity.id, engine.get(), &router, &collectives};
   parts.cancel_grace = std::chrono::seconds(flags.cancel_grace_s);
@@ -179,7 +184,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
   role->callback([flags, &run] {
     run = [flags] {
       BlockStopSignals();
-      flags->log.Init("worker");
+      if (const absl::Status status = flags->log.Init("worker"); !status.ok()) return Fail(status);
       return Fail(Serve(*flags));
     };
   });

@@ -1,7 +1,9 @@
 #include "cli/supervisor.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,6 +80,25 @@ TEST_F(SupervisorTest, StopKillsWhatIgnoresSigterm) {
   ASSERT_TRUE(ready.ok());
   supervisor.Stop(milliseconds(50));
   EXPECT_NE(kill(std::stoi(*ready), 0), 0);
+}
+
+TEST(ChildProcess, AFailedStartLeavesNoDescriptor) {
+  const auto lowest_free = [] {
+    const int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+  };
+  const int before = lowest_free();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit tight{static_cast<rlim_t>(before) + 3, limit.rlim_max};  // room for one of the two pipes
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  ChildOptions options;
+  options.argv = {"true"};
+  options.pipe_stdout = true;
+  EXPECT_EQ(Spawn(options).status().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(lowest_free(), before);
 }
 
 TEST(ChildProcess, ExitCodesAreAShells) {

@@ -98,7 +98,7 @@ absl::Status ClusterTable::CheckFits(const Slice& slice, const WorkerInfo& worke
     return absl::FailedPreconditionError(fmt::format("the worker has {} devices, the hosts of {} have {}",
                                                      worker.num_devices, slice.name, slice.devices_per_host));
   }
-  if (worker.device_type.platform != slice.platform) {
+  if (slice.platform != kAnyPlatform && worker.device_type.platform != slice.platform) {
     return absl::FailedPreconditionError(fmt::format("the worker's devices are of platform \"{}\", {} is of \"{}\"",
                                                      worker.device_type.platform, slice.name, slice.platform));
   }
@@ -129,7 +129,6 @@ absl::StatusOr<WorkerInfo> ClusterTable::Register(const Registration& registrati
     return absl::InvalidArgumentError(fmt::format("--host-index {} is out of range", registration.host_index));
   }
   ASSIGN_OR_RETURN(Slice * slice, PlaceFor(registration));
-  if (slice->platform == kAnyPlatform) slice->platform = registration.worker.device_type.platform;
   RETURN_IF_ERROR(CheckFits(*slice, registration.worker));
   int32_t host = registration.host_index;
   if (host < 0) {
@@ -138,6 +137,10 @@ absl::StatusOr<WorkerInfo> ClusterTable::Register(const Registration& registrati
   }
   const bool declared = options_.instance_count > 0;
   if (declared && host >= slice->num_hosts) {
+    if (registration.host_index < 0) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{} has all of its {} hosts; leave out --slice to join any slice with room", slice->name, slice->num_hosts));
+    }
     return absl::FailedPreconditionError(
         fmt::format("--host-index {} is out of range: {} has {} hosts", host, slice->name, slice->num_hosts));
   }
@@ -145,7 +148,7 @@ absl::StatusOr<WorkerInfo> ClusterTable::Register(const Registration& registrati
     return absl::AlreadyExistsError(fmt::format("host {} of {} is taken by a worker that is alive", host, slice->name));
   }
   if (!declared) slice->num_hosts = std::max(slice->num_hosts, host + 1);
-  last_epoch_ = std::max(last_epoch_, registration.highest_epoch_seen);
+  if (slice->platform == kAnyPlatform) slice->platform = registration.worker.device_type.platform;
   WorkerInfo worker = registration.worker;
   worker.id = WorkerId{random_() | 1};  // never 0
   worker.slice = slice->name;

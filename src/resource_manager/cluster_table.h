@@ -46,7 +46,6 @@ struct Registration {
   std::string slice;        // empty: any slice with room
   int32_t host_index = -1;  // -1: any free place
   WorkerInfo worker;        // id, slice and place are filled in
-  uint64_t highest_epoch_seen = 0;
 };
 
 class ClusterTable {

@@ -125,12 +125,19 @@ TEST(ClusterTable, RefusesWorkersThatDoNotFit) {
   EXPECT_THAT(std::string(table.Register(other).status().message()), HasSubstr("platform"));
 }
 
-TEST(ClusterTable, EpochsGrowBeyondWhatWorkersSaw) {
+TEST(ClusterTable, AWorkerThatIsRefusedSettlesNothing) {
+  ClusterTable table({1, "any:2x2"}, Counter(), 7);
+  Registration cuda = Host("", -1, 3);
+  cuda.worker.device_type.platform = "cuda";
+  ASSERT_THAT(std::string(table.Register(cuda).status().message()), HasSubstr("3 devices"));
+  ASSERT_TRUE(table.Register(Host("", -1)).ok());
+  EXPECT_EQ(table.Slices()[0].type, "cpu:2x2");
+}
+
+TEST(ClusterTable, AFullSliceSaysSo) {
   ClusterTable table = TwoByTwo();
-  Registration registration = Host("", -1);
-  registration.highest_epoch_seen = 500;
-  ASSERT_TRUE(table.Register(registration).ok());
-  EXPECT_GT(table.State(*table.Acquire({}))->home_epoch, 500u);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(table.Register(Host("slice0", -1)).ok());
+  EXPECT_THAT(std::string(table.Register(Host("slice0", -1)).status().message()), HasSubstr("all of its 2 hosts"));
 }
 
 }  // namespace

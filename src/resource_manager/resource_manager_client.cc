@@ -2,6 +2,7 @@
 
 #include <future>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace switchtower {
 
 class ResourceManagerClient::Impl {
  public:
+  explicit Impl(const AnswerPatience& patience) : patience_(patience) {}
+
   absl::Status Connect(const std::string& address, std::chrono::milliseconds timeout) {
     address_ = address;
     RETURN_IF_ERROR(Join(timeout));
@@ -67,7 +70,7 @@ class ResourceManagerClient::Impl {
     call.mutable_acquire()->set_request_id(id);
     call.mutable_acquire()->set_owner(request.owner);
     for (const SliceRequest& slice : request.slices) call.mutable_acquire()->add_slice_types(slice.type);
-    ASSIGN_OR_RETURN(ProxyReply reply, Ask(id, call, std::move(on_change)));
+    ASSIGN_OR_RETURN(ProxyReply reply, Ask(id, call, std::move(on_change), patience_.for_leases));
     if (reply.lease().has_error()) return WithHomeDoor(Decode(reply.lease().error()), reply.lease().home_door());
     return reply.lease().lease_id();
   }
@@ -187,9 +190,10 @@ class ResourceManagerClient::Impl {
     ProxyCall call;
     const uint64_t id = NewRequest();
     call.set_list_slices_request_id(id);
-    return Ask(id, call, nullptr);
+    return Ask(id, call, nullptr, patience_.for_lists);
   }
-  absl::StatusOr<ProxyReply> Ask(uint64_t id, const ProxyCall& call, Watch on_change) {
+  absl::StatusOr<ProxyReply> Ask(uint64_t id, const ProxyCall& call, Watch on_change,
+                                 std::chrono::milliseconds patience) {
     std::shared_ptr<Link> link;
     std::future<absl::StatusOr<ProxyReply>> reply;
     {
@@ -204,6 +208,15 @@ class ResourceManagerClient::Impl {
       link = link_;
     }
     link->stream.Write(call);
+    if (reply.wait_for(patience) == std::future_status::timeout) {
+      MutexLock lock(mutex_);
+      if (requests_.erase(id) > 0) {
+        return absl::DeadlineExceededError(
+            fmt::format("the resource manager at {} has said nothing for {} s: its process is stopped, its host is "
+                        "gone, or the network is",
+                        address_, patience.count() / 1000.0));
+      }
+    }
     return reply.get();  // ends with the stream at the latest
   }
   // What nobody is told about goes with the link, if that has ended.
@@ -244,18 +257,24 @@ class ResourceManagerClient::Impl {
   }
 
   void Answer(uint64_t id, const ProxyReply& reply) {
-    Request request;
+    const bool granted = reply.has_lease() && !reply.lease().has_error();
+    std::optional<Request> request;
     {
       MutexLock lock(mutex_);
       auto it = requests_.find(id);
-      if (it == requests_.end()) return;
-      request = std::move(it->second);
-      requests_.erase(it);
-      if (reply.has_lease() && !reply.lease().has_error() && request.on_change) {
-        watches_[reply.lease().lease_id()] = std::make_shared<Watch>(std::move(request.on_change));
+      if (it != requests_.end()) {
+        request = std::move(it->second);
+        requests_.erase(it);
+        if (granted && request->on_change) {
+          watches_[reply.lease().lease_id()] = std::make_shared<Watch>(std::move(request->on_change));
+        }
       }
     }
-    request.reply.set_value(reply);
+    if (request.has_value()) {
+      request->reply.set_value(reply);
+    } else if (granted) {
+      Release(reply.lease().lease_id());  // it came too late for who asked
+    }
   }
 
   void Changed(const LeaseStateProto& proto) {
@@ -296,6 +315,7 @@ class ResourceManagerClient::Impl {
     changed_.NotifyAll();
   }
 
+  const AnswerPatience patience_;
   std::string address_;
   std::thread keeper_;
   Mutex losses_mutex_;  // held while `on_lost` runs
@@ -315,9 +335,10 @@ class ResourceManagerClient::Impl {
 ResourceManagerClient::ResourceManagerClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ResourceManagerClient::~ResourceManagerClient() { impl_->Stop(); }
 
-absl::StatusOr<std::unique_ptr<ResourceManagerClient>> ResourceManagerClient::Connect(
-    const std::string& address, std::chrono::milliseconds timeout) {
-  auto impl = std::make_unique<Impl>();
+absl::StatusOr<std::unique_ptr<ResourceManagerClient>> ResourceManagerClient::Connect(const std::string& address,
+                                                                                      std::chrono::milliseconds timeout,
+                                                                                      const AnswerPatience& patience) {
+  auto impl = std::make_unique<Impl>(patience);
   const absl::Status status = impl->Connect(address, timeout);
   if (!status.ok()) {
     impl->Stop();

@@ -7,7 +7,7 @@
 //           must not block). Watches and `on_lost` are called on a link's reader thread and must only post.
 // Lifetime: the destructor releases all leases by ending the stream.
 // Errors:   Connect retries, name resolution included, until `timeout`. Afterwards, while there is no connection, calls
-//           fail with UNAVAILABLE.
+//           fail with UNAVAILABLE; with DEADLINE_EXCEEDED if the manager doesn't answer.
 // Invariants: `on_lost` has returned before a lease is granted over the next connection.
 #pragma once
 
@@ -21,10 +21,17 @@
 
 namespace switchtower {
 
+// For how long an answer is waited for: a manager that stands still keeps its connections.
+struct AnswerPatience {
+  std::chrono::milliseconds for_leases{10'000};
+  std::chrono::milliseconds for_lists{8'000};
+};
+
 class ResourceManagerClient : public ResourceManagerApi {
  public:
   static absl::StatusOr<std::unique_ptr<ResourceManagerClient>> Connect(const std::string& address,
-                                                                        std::chrono::milliseconds timeout);
+                                                                        std::chrono::milliseconds timeout,
+                                                                        const AnswerPatience& patience = {});
   ~ResourceManagerClient() override;
 
   // `on_lost` is told each time that all leases are lost; at once, if some were before. Null: nobody any more; waits

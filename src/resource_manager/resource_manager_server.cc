@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "resource_manager/cluster_proto.h"
 #include "resource_manager/server_impl.h"
+#include "resource_manager/silence_watch.h"
 
 namespace switchtower {
 namespace {
@@ -75,10 +76,15 @@ void ResourceManagerServer::Impl::Stop() {
 
 void ResourceManagerServer::Impl::WatchHeartbeats() {
   const auto timeout = std::chrono::milliseconds(options_.heartbeat_timeout_ms);
+  SilenceWatch watch(timeout);
   MutexLock lock(mutex_);
   while (!stopping_) {
     wake_.WaitFor(mutex_, std::chrono::milliseconds(heartbeat_interval_ms()));
     const Clock::time_point now = Clock::now();
+    if (!watch.CanBlame(now)) {
+      LogWarn("this resource manager stood still for a while: nobody counts as lost for having been silent meanwhile");
+      continue;
+    }
     const auto end_if_silent = [&](auto* stream, const char* what) {
       const Clock::duration silence = now - stream->last_heard();
       if (silence <= timeout) return;

@@ -45,7 +45,9 @@ WorkerRegistration::Options Worker(const ResourceManagerServer& server, int devi
 }
 
 std::unique_ptr<ResourceManagerClient> Client(const ResourceManagerServer& server) {
-  auto client = ResourceManagerClient::Connect(Address(server), milliseconds(20000));
+  // The machine may be busy with other tests.
+  auto client = ResourceManagerClient::Connect(Address(server), milliseconds(20000),
+                                               {.for_leases = milliseconds(60000), .for_lists = milliseconds(60000)});
   EXPECT_TRUE(client.ok()) << client.status();
   return std::move(client).value();
 }
@@ -250,6 +252,59 @@ TEST(ResourceManager, AHolderThatWasBusyHearsOfTheLeaseAsItIsNow) {
     now = ids == std::vector<uint64_t>{(*stays)->identity().id.value};
   }
   EXPECT_LT(states, kLeft);  // of over twice as many changes
+}
+
+// A manager that welcomes a proxy, lists nothing and takes `delay` to grant lease 7.
+class SlowManager : public ResourceManagerService::Service {
+ public:
+  explicit SlowManager(milliseconds delay) : delay_(delay) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~SlowManager() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::future<uint64_t> released() { return released_.get_future(); }
+
+ private:
+  grpc::Status Proxy(grpc::ServerContext*, grpc::ServerReaderWriter<ProxyReply, ProxyCall>* stream) override {
+    ProxyCall call;
+    while (stream->Read(&call)) {
+      ProxyReply reply;
+      if (call.has_hello()) {
+        reply.mutable_accepted()->set_heartbeat_interval_ms(1000);
+        stream->Write(reply);
+      } else if (call.has_acquire()) {
+        std::this_thread::sleep_for(delay_);
+        reply.mutable_lease()->set_request_id(call.acquire().request_id());
+        reply.mutable_lease()->set_lease_id(7);
+        stream->Write(reply);
+      } else if (call.call_case() == ProxyCall::kReleaseLeaseId) {
+        released_.set_value(call.release_lease_id());
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+  const milliseconds delay_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::promise<uint64_t> released_;
+};
+
+TEST(ResourceManager, AManagerThatSaysNothingIsWaitedForSoLongOnly) {
+  SlowManager manager(milliseconds(300));
+  auto released = manager.released();
+  auto client = *ResourceManagerClient::Connect(manager.address(), milliseconds(20000),
+                                                {.for_leases = milliseconds(50), .for_lists = milliseconds(50)});
+  EXPECT_EQ(client->Slices().status().code(), absl::StatusCode::kDeadlineExceeded);
+  const absl::Status late = client->Acquire({}, [](const LeaseState&) {}).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(late.message()), HasSubstr(manager.address()));
+  // Nobody would give it back otherwise.
+  EXPECT_EQ(released.get(), 7u);
 }
 
 TEST(ResourceManager, NobodyThereIsASentence) {

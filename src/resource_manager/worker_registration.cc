@@ -22,7 +22,6 @@ class WorkerRegistration::Impl {
     request->set_protocol_version(kResourceManagerProtocol);
     request->set_slice(options_->slice);
     request->set_host_index(options_->host_index);
-    request->set_highest_epoch_seen(options_->highest_epoch_seen);
     Encode(options_->worker, request->mutable_worker());
     stream_.Write(report);
     std::future<absl::Status> joined = joined_.get_future();

@@ -38,7 +38,6 @@ class WorkerRegistration {
     std::string slice;        // empty: the manager chooses
     int32_t host_index = -1;  // -1: the manager chooses
     WorkerInfo worker;        // id and place are left out
-    uint64_t highest_epoch_seen = 0;
     // Replaces all that was granted before. May come before Join returns, but after `on_identity`.
     absl::AnyInvocable<void(std::vector<LeaseGrant>)> on_grants;
     absl::AnyInvocable<void(const WorkerIdentity&)> on_identity;

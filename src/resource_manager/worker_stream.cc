@@ -82,7 +82,6 @@ absl::StatusOr<WorkerInfo> ResourceManagerServer::Impl::WorkerStream::Admit(cons
   ASSIGN_OR_RETURN(registration.worker, Decode(request.worker()));
   registration.slice = request.slice();
   registration.host_index = request.host_index();
-  registration.highest_epoch_seen = request.highest_epoch_seen();
   return server_.table_.Register(registration);
 }
 

@@ -109,7 +109,12 @@ void OutgoingLink::OnFrame(Frame frame) {
 }
 
 void OutgoingLink::OnBells(Frame& frame) {
-  if (path_ != Path::kUnix || frame.fds.size() != 2) return Lose(absl::InvalidArgumentError("it sent bells unasked"));
+  bool expected = path_ == Path::kUnix && frame.fds.size() == 2;
+  {
+    MutexLock lock(mutex_);
+    expected = expected && state_ == State::kOpen && fast_ring_ == nullptr;
+  }
+  if (!expected) return Lose(absl::InvalidArgumentError("it sent bells unasked"));
   auto ring = FastRingWriter::Create(FastBells{std::move(frame.fds[0]), std::move(frame.fds[1])});
   if (!ring.ok()) {
     LogWarn("no fast ring with worker {}, the socket carries all: {}", peer_.value,
@@ -121,7 +126,7 @@ void OutgoingLink::OnBells(Frame& frame) {
   SendFrame(transport_wire::kFastRing, Payload(), nullptr, std::move(fds));
   connection_->Flush();
   MutexLock lock(mutex_);
-  if (fast_ring_ == nullptr) fast_ring_ = *std::move(ring);
+  fast_ring_ = *std::move(ring);
 }
 
 void OutgoingLink::OnClosed(absl::Status why) {

@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Open(UniqueFd fd) {
 absl::StatusOr<std::string_view> RingReader::At(const transport_wire::RingPlace& place) {
   const uint64_t size = memory_.data_bytes();
   const uint64_t offset = place.position % size;
-  if (place.position < consumed_ || place.position - consumed_ >= size || place.length > size - offset ||
-      place.length > size - (place.position - consumed_)) {
+  if (place.position % kAlignment != 0 || place.position < consumed_ || place.position - consumed_ >= size ||
+      place.length > size - offset || place.length > size - (place.position - consumed_)) {
     return absl::InvalidArgumentError("a place outside of the ring");
   }
   return std::string_view(memory_.data() + offset, place.length);

@@ -58,7 +58,7 @@ TEST(ShmRing, AFullRingAsksTheReaderToTell) {
 TEST(ShmRing, TheReaderBelievesNoPlaceOutsideOfTheRing) {
   Ring ring = NewRing(4096);
   for (const RingPlace place : {RingPlace{0, 4097}, RingPlace{4096, 1}, RingPlace{4000, 97}, RingPlace{~0ull, 1},
-                                RingPlace{0, ~0ull}, RingPlace{1ull << 63, 8}}) {
+                                RingPlace{0, ~0ull}, RingPlace{1ull << 63, 8}, RingPlace{8, 8}}) {
     EXPECT_FALSE(ring.reader->At(place).ok()) << place.position << " " << place.length;
   }
   ASSERT_TRUE(ring.reader->At({0, 100}).ok());

@@ -2,6 +2,7 @@
 #include "transport/socket_fabric.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <future>
@@ -12,6 +13,7 @@
 
 #include "base/net/address.h"
 #include "base/net/frame_header.h"
+#include "base/net/framed_connection.h"
 #include "transport/testing_fabric.h"
 #include "transport/wire.h"
 
@@ -183,6 +185,65 @@ TEST(SocketFabric, NonsenseFromAKnownPeerLosesThatPeerOnly) {
     EXPECT_EQ(why.code(), absl::StatusCode::kDataLoss);
     EXPECT_TRUE(c->Send(*b, 2, Payload(std::string("y"))).get().ok());
     EXPECT_EQ(b->Await(1)[0].bytes, "y");
+  }
+}
+
+// Takes connections as worker 2 and gives bells, as often as it is told, before or after its welcome.
+class BellGiver : public FramedConnection::Handler, public std::enable_shared_from_this<BellGiver> {
+ public:
+  BellGiver(EventLoop& loop, int before, int after) : loop_(loop), before_(before), after_(after) {}
+
+  void Open(UniqueFd socket) {
+    connection_ = FramedConnection::Create(loop_, std::move(socket), {}, shared_from_this());
+  }
+  void OnFrame(Frame frame) override {
+    if (frame.type != transport_wire::kHello) return;
+    transport_wire::Hello welcome;
+    welcome.from = WorkerId{2};
+    welcome.to = WorkerId{1};
+    welcome.cluster_id = "test";
+    welcome.build = "test-build";
+    GiveBells(before_);
+    (void)connection_->Send(transport_wire::kWelcome, Payload(transport_wire::EncodeHello(welcome)));
+    GiveBells(after_);
+  }
+  void OnClosed(absl::Status) override {}
+
+ private:
+  void GiveBells(int count) {
+    for (int i = 0; i < count; ++i) {
+      FramedConnection::SendOptions options;
+      for (int bell = 0; bell < 2; ++bell) options.fds.emplace_back(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+      (void)connection_->Send(transport_wire::kBells, Payload(), std::move(options));
+    }
+  }
+
+  EventLoop& loop_;
+  const int before_, after_;
+  std::shared_ptr<FramedConnection> connection_;
+};
+
+// Each answer holds shared memory: a peer that rings for ever more must not get it.
+TEST(SocketFabric, BellsComeOnceAndInTheirPlace) {
+  for (const auto& [before, after] : {std::pair(0, 1), std::pair(1, 0), std::pair(0, 2)}) {
+    auto loop = EventLoop::Create("test").value();
+    auto giver = std::make_shared<BellGiver>(*loop, before, after);
+    auto listener = Listener::Create(*loop, Address::UniqueAbstract("test"), [&giver](UniqueFd socket) {
+                      giver->Open(std::move(socket));
+                    }).value();
+    {
+      auto a = SocketWorker(1, TestOptions(FabricMode::kShm));
+      a->fabric->SetPeers({{WorkerId{2}, {{listener->address().ToString()}, a->fabric->endpoint().host_id, "s"}}});
+      a->fabric->Send(WorkerId{2}, MessageHeader{}, Payload(std::string("x")), nullptr);
+      if (before == 0 && after == 1) {
+        while (!a->fabric->TrySendFast(WorkerId{2}, MessageHeader{}, 0, [](char*) {})) std::this_thread::yield();
+        EXPECT_EQ(a->lost_count(), 0u);
+      } else {
+        EXPECT_THAT(std::string(a->AwaitLost().second.message()), HasSubstr("bells"));
+      }
+    }
+    listener = nullptr;
+    loop->Stop();
   }
 }
 

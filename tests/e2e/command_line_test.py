@@ -56,6 +56,11 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(file.name, done.stderr)
 
+    def test_log_file_that_can_not_be(self):
+        done = switchtower("resource-manager", "--server_port=0", "--log-file=/proc/nowhere/a.log")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--log-file /proc/nowhere/a.log: ", done.stderr)
+
     def test_worker_without_manager(self):
         done = switchtower("worker", "--resource_manager_address=no-such-host.invalid:1", "--connect-timeout=1", "--devices=1")
         self.assertEqual(done.returncode, 1)

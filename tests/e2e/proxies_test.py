@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from cluster import BINARY, clean_environment, client_environment, read_until, wait_until
@@ -70,8 +71,9 @@ class Cluster:
         self.stack = contextlib.ExitStack()
         self.folder = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.proxies = 0
-        _, self.manager = self.start("resource-manager", "manager", "--server_port=0", f"--instance_count={slices}",
-                                     f"--instance_type=any:{hosts}x{devices}", *manager_flags)
+        self.manager_process, self.manager = self.start(
+            "resource-manager", "manager", "--server_port=0", f"--instance_count={slices}",
+            f"--instance_type=any:{hosts}x{devices}", *manager_flags)
         workers = [self.spawn("worker", f"worker{i}", f"--devices={devices}", self.at_manager())
                    for i in range(slices * hosts)]
         for worker in workers:
@@ -236,6 +238,20 @@ class Proxies(unittest.TestCase):
             self.fails(holder)
             self.assertIn("computed 4\n", self.finish(cluster.client(home, COMPUTE)))
             self.assertEqual(len(cluster.epochs_seen()), 3)
+
+    def test_a_manager_that_stands_still_takes_nobody_for_dead_when_it_goes_on(self):
+        with Cluster(1, 2, 1, ["--heartbeat-timeout-ms=3000"]) as cluster:
+            proxy = cluster.proxy()
+            client = cluster.client(proxy, FOR_EVER)
+            read_until(client, "steps")
+            cluster.manager_process.send_signal(signal.SIGSTOP)
+            time.sleep(6)
+            cluster.manager_process.send_signal(signal.SIGCONT)
+            wait_until(lambda: "stood still" in cluster.log("manager"), what="the manager's word")
+            time.sleep(4)
+            self.assertIsNone(client.poll())
+            self.assertNotIn("was silent for over", cluster.log("manager"))
+            self.assertIn("computed 2\n", self.finish(cluster.client(proxy, COMPUTE)))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,11 @@ void FakeCollectives::LaunchEnded(LaunchId launch) {
   ended_.push_back(launch);
 }
 
+void FakeCollectives::ForgetLost(WorkerId peer) {
+  MutexLock lock(mutex_);
+  forgotten_.push_back(peer);
+}
+
 absl::Status FakeCollectives::Block(const EngineUserData& data) {
   const LaunchId id = static_cast<const LaunchContext*>(data.data)->id;
   MutexLock lock(mutex_);
@@ -71,6 +76,11 @@ std::vector<PendingCollective> FakeCollectives::Pending() const {
 std::vector<LaunchId> FakeCollectives::ended() const {
   MutexLock lock(mutex_);
   return ended_;
+}
+
+std::vector<WorkerId> FakeCollectives::forgotten() const {
+  MutexLock lock(mutex_);
+  return forgotten_;
 }
 
 void TestController::Events::Add(WorkerEvent event) {

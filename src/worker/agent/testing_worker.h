@@ -27,6 +27,7 @@ class FakeCollectives : public CollectiveEngine {
   void LaunchBegins(LaunchId launch, std::shared_ptr<const GangTable> gang) override;
   void CancelLaunch(LaunchId launch, absl::Status cause) override;
   void LaunchEnded(LaunchId launch) override;
+  void ForgetLost(WorkerId peer) override;
   CollectiveStats stats() const override { return {}; }
   std::vector<PendingCollective> Pending() const override;
 
@@ -36,11 +37,13 @@ class FakeCollectives : public CollectiveEngine {
   // Returns once somebody blocks.
   void AwaitBlocked();
   std::vector<LaunchId> ended() const;
+  std::vector<WorkerId> forgotten() const;
 
  private:
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<LaunchId, std::optional<absl::Status>> running_;
+  std::vector<WorkerId> forgotten_;
   std::vector<LaunchId> ended_;
   int blocked_ = 0;
 };

@@ -122,6 +122,7 @@ void Worker::Core::Do(SetPeers command) {
   for (WorkerEndpoint& peer : command.peers) {
     if (peer.worker == parts_.self) continue;
     transfers_.ForgetLost(peer.worker);
+    if (parts_.collectives != nullptr) parts_.collectives->ForgetLost(peer.worker);
     table[peer.worker] = PeerEndpoint{std::move(peer.addresses), std::move(peer.host_id), std::move(peer.secret)};
   }
   Fabric& fabric = parts_.router->fabric();

@@ -102,6 +102,13 @@ TEST_F(WorkerFailureTest, CancelEndsARunningCollectiveAndQueuedLaunches) {
   EXPECT_EQ(collectives().ended().size(), 2u);
 }
 
+TEST_F(WorkerFailureTest, CollectivesHearWhichPeersAreNamed) {
+  controller().Send(SetPeers{{{WorkerId{9}, "in-process", {"in-process"}, "secret"},
+                              {cluster_.node(0).id, "in-process", {"in-process"}, "secret"}}});
+  cluster_.Settle(0);
+  EXPECT_EQ(collectives().forgotten(), std::vector<WorkerId>{WorkerId{9}});
+}
+
 TEST_F(WorkerFailureTest, CancelDropsALaunchThatWaitsForItsInput) {
   PutArray put;
   put.array = TestCluster::Key(5);

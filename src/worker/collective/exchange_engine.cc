@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -77,8 +78,36 @@ void ExchangeEngine::LaunchEnded(LaunchId id) {
     if (!it->second->idle()) Fail(*it->second, absl::CancelledError(fmt::format("launch {} has ended", id)), failed);
     Forget(*it->second);
     launches_.erase(it);
+    if (!lost_.empty()) ForgetOldLosses();
   }
   EndAll(std::move(failed));
+}
+
+void ExchangeEngine::ForgetLost(WorkerId peer) {
+  MutexLock lock(mutex_);
+  const auto it = lost_.find(peer);
+  if (it == lost_.end()) return;
+  it->second.last = newest_begun_;
+  ForgetOldLosses();
+}
+
+void ExchangeEngine::ForgetOldLosses() {
+  absl::erase_if(lost_, [this](const auto& entry) {
+    const std::optional<LaunchId>& last = entry.second.last;
+    return last.has_value() && std::none_of(launches_.begin(), launches_.end(), [&](const auto& launch) {
+             return launch.second->begun && launch.first <= *last;
+           });
+  });
+}
+
+absl::Status ExchangeEngine::CheckPeers(const Exchange& exchange) const {
+  for (const auto& [worker, lost] : lost_) {
+    if (lost.last.has_value() && exchange.launch->id > *lost.last) continue;
+    if (!exchange.NeedsMessageOf(worker)) continue;
+    return absl::DataLossError(fmt::format("worker {} was lost before {}: {}", worker.value, exchange.Describe(),
+                                           std::string(lost.why.message())));
+  }
+  return absl::OkStatus();
 }
 
 void ExchangeEngine::Fail(ExchangeLaunch& launch, absl::Status cause, Failed& failed) {
@@ -138,14 +167,7 @@ absl::Status ExchangeEngine::JoinExchange(MemberCall& call, uint64_t fingerprint
   const size_t held = launch->held_bytes;
   absl::Status status = exchange->Attach(call, fingerprint);
   held_bytes_ -= held - launch->held_bytes;
-  if (status.ok() && first && !lost_.empty()) {
-    for (const auto& [worker, why] : lost_) {
-      if (!exchange->NeedsMessageOf(worker)) continue;
-      status = absl::DataLossError(fmt::format("worker {} was lost before {}: {}", worker.value, exchange->Describe(),
-                                               std::string(why.message())));
-      break;
-    }
-  }
+  if (status.ok() && first) status = CheckPeers(*exchange);
   if (!status.ok()) Fail(*launch, status, failed);
   return status;
 }
@@ -196,7 +218,6 @@ void ExchangeEngine::OnPeerMessage(WorkerId from, const MessageHeader& words, Re
   Failed failed;
   {
     MutexLock lock(mutex_);
-    if (!lost_.empty()) lost_.erase(from);
     const std::shared_ptr<ExchangeLaunch> launch = LaunchOfMessage(header->launch);
     if (launch == nullptr || !launch->cause.ok()) {
       stale_messages_.fetch_add(1, std::memory_order_relaxed);
@@ -222,7 +243,7 @@ void ExchangeEngine::OnPeerLost(WorkerId peer, absl::Status why) {
   Failed failed;
   {
     MutexLock lock(mutex_);
-    lost_[peer] = why;
+    lost_[peer] = Lost{why, std::nullopt};
     for (auto& [id, launch] : launches_) {
       if (!launch->cause.ok()) continue;
       for (auto& [key, exchange] : launch->exchanges) {

@@ -69,6 +69,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void LaunchBegins(LaunchId launch, std::shared_ptr<const GangTable> gang) override EXCLUDES(mutex_);
   void CancelLaunch(LaunchId launch, absl::Status cause) override EXCLUDES(mutex_);
   void LaunchEnded(LaunchId launch) override EXCLUDES(mutex_);
+  void ForgetLost(WorkerId peer) override EXCLUDES(mutex_);
   CollectiveStats stats() const override;
   std::vector<PendingCollective> Pending() const override EXCLUDES(mutex_);
 
@@ -79,6 +80,12 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   // Whose thread it is: a program's or the pool's may compute for long, others (the fabric's) may not.
   enum class On { kWorker, kElsewhere };
   enum class Step { kWait, kSend, kApply, kEnd };
+  // A peer of which nothing more comes: for all launches, or, once it is named again, for those up to a certain one,
+  // which may miss what was on its way.
+  struct Lost {
+    absl::Status why;
+    std::optional<LaunchId> last;
+  };
   // What a failed launch leaves behind: to be ended without the lock.
   struct Failed {
     std::vector<ExchangePtr> exchanges;
@@ -94,6 +101,10 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   // Takes a message whose members haven't come; ResourceExhausted if there are too many.
   absl::Status Hold(Exchange& exchange, Exchange::EarlyMessage message) REQUIRES(mutex_);
   void Forget(ExchangeLaunch& launch) REQUIRES(mutex_);
+  // OK, or the loss of a peer that the exchange needs.
+  absl::Status CheckPeers(const Exchange& exchange) const REQUIRES(mutex_);
+  // Drops the losses that concern no launch any more.
+  void ForgetOldLosses() REQUIRES(mutex_);
   // Sets the cause if there is none, and appends what it ends to `failed`: EndAll unlocked.
   void Fail(ExchangeLaunch& launch, absl::Status cause, Failed& failed) REQUIRES(mutex_);
   void EndAll(Failed failed) EXCLUDES(mutex_);
@@ -102,7 +113,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   void Advance(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
   Step NextStep(Exchange& exchange) REQUIRES(mutex_);
   void Send(const ExchangePtr& exchange, int phase) EXCLUDES(mutex_);
-  void SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
+  absl::Status SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) EXCLUDES(mutex_);
   void OnSent(const Exchange::SendSlot& slot, const absl::Status& status) EXCLUDES(mutex_);
   // False: the step goes on elsewhere, which will Advance.
   bool Apply(const ExchangePtr& exchange, On on) EXCLUDES(mutex_);
@@ -122,7 +133,7 @@ class ExchangeEngine final : public CollectiveEngine, public PeerRouter::Handler
   LaunchId newest_begun_ GUARDED_BY(mutex_);
   int not_begun_ GUARDED_BY(mutex_) = 0;      // launches of which only messages are here
   size_t held_bytes_ GUARDED_BY(mutex_) = 0;  // of all launches
-  absl::flat_hash_map<WorkerId, absl::Status> lost_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<WorkerId, Lost> lost_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;
 
   std::atomic<uint64_t> operations_{0};

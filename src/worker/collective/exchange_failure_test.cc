@@ -113,6 +113,34 @@ TEST(ExchangeFailureTest, ReceiverOfAPeerLostBefore) {
   EXPECT_TRUE(absl::IsDataLoss(run.ranks[0]->outcome.Wait()));
 }
 
+// Its connection broke while both workers lived on: without this the two could never work together again. What was on
+// its way is lost, though, to launches that run.
+TEST(ExchangeFailureTest, APeerThatIsNamedAgainIsLostToOlderLaunchesAlone) {
+  TestCluster cluster({0, 1});
+  const LaunchId before{1, 4}, next{1, 6};
+  const auto outcomes = [&](LaunchId launch) {
+    TestCollective collective{SumOf(4), {{0, 1}}, launch};
+    TestRun run = MakeRun(cluster, collective.shape, FillOnes);
+    for (int rank : {0, 1}) JoinRank(cluster, collective, run, rank);
+    std::vector<absl::StatusCode> codes;
+    for (auto& rank : run.ranks) codes.push_back(rank->outcome.Wait().code());
+    return codes;
+  };
+  const auto each = [&](const auto& call) {
+    for (const int at : {0, 1}) call(*cluster.of(at).engine, cluster.of(1 - at).worker);
+  };
+  using Codes = std::vector<absl::StatusCode>;
+  cluster.Begin(before);
+  cluster.Begin(kLaunch);
+  each([](ExchangeEngine& engine, WorkerId peer) { engine.OnPeerLost(peer, absl::UnavailableError("no answer")); });
+  EXPECT_EQ(outcomes(before), Codes(2, absl::StatusCode::kDataLoss));
+  each([](ExchangeEngine& engine, WorkerId peer) { engine.ForgetLost(peer); });
+  cluster.Begin(next);
+  EXPECT_EQ(outcomes(kLaunch), Codes(2, absl::StatusCode::kDataLoss));
+  EXPECT_EQ(outcomes(next), Codes(2, absl::StatusCode::kOk));
+  for (const LaunchId launch : {before, kLaunch, next}) cluster.End(launch);
+}
+
 TEST(ExchangeFailureTest, MessagesBeforeTheLaunchAreKept) {
   TestCluster cluster({0, 0, 1, 1});
   TestCluster::Process& ahead = cluster.of(0);

@@ -94,7 +94,7 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
       if (!exchange->algorithm->Sends(exchange->shape, plan, phase, to)) continue;
       PieceList pieces;
       status = exchange->algorithm->Gather(view, phase, to, pieces);
-      if (status.ok()) SendTo(exchange, phase, to, pieces);
+      if (status.ok()) status = SendTo(exchange, phase, to, pieces);
     }
   }
   Failed failed;
@@ -107,14 +107,14 @@ void ExchangeEngine::Send(const ExchangePtr& exchange, int phase) {
   EndAll(std::move(failed));
 }
 
-void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) {
+absl::Status ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, const PieceList& pieces) {
   const GroupPlan& plan = *exchange->plan;
   const CollectiveHeader header{exchange->launch->id, exchange->key, exchange->shape.kind, phase,
                                 exchange->fingerprint};
   const WorkerId worker = plan.processes[to].worker;
   if (pieces.bytes() <= Fabric::kFastBytesMax &&
       fabric_.TrySendFast(worker, header.Write(), pieces.bytes(), [&pieces](char* memory) { Pack(pieces, memory); })) {
-    return;
+    return absl::OkStatus();
   }
   Exchange::SendSlot& slot = exchange->send_slots[phase * plan.process_count() + to];
   const bool large = pieces.bytes() >= Fabric::kLargeBytes;
@@ -130,6 +130,10 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
     ++exchange->pins;
   } else if (large) {
     std::shared_ptr<char> packed = AllocateBytes(pieces.bytes());
+    if (packed == nullptr) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: there is no memory for a message of {} bytes", exchange->Describe(), pieces.bytes()));
+    }
     Pack(pieces, packed.get());
     payload = Payload::Owned({packed.get(), pieces.bytes()}, packed);
   } else if (pieces.runs() == 1) {
@@ -144,6 +148,7 @@ void ExchangeEngine::SendTo(const ExchangePtr& exchange, int phase, int to, cons
   std::shared_ptr<const Exchange::SendSlot> alive(exchange, &slot);
   fabric_.Send(worker, header.Write(), std::move(payload),
                [alive = std::move(alive)](absl::Status status) { alive->exchange->engine->OnSent(*alive, status); });
+  return absl::OkStatus();
 }
 
 void ExchangeEngine::OnSent(const Exchange::SendSlot& slot, const absl::Status& status) {

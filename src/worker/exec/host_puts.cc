@@ -24,7 +24,7 @@ class HostPuts::Bytes {
   }
   uint64_t size() const { return size_; }
 
-  // All bytes in one place. After the last Add; from any thread.
+  // All bytes in one place; fewer, if there is no memory for that. After the last Add; from any thread.
   std::string_view Flat(std::shared_ptr<const void>* owner) {
     std::call_once(once_, [this] {
       if (chunks_.size() == 1) {
@@ -32,6 +32,7 @@ class HostPuts::Bytes {
         owner_ = chunks_[0];
       } else {
         std::shared_ptr<char> memory = AllocateBytes(size_);
+        if (memory == nullptr) return;
         size_t at = 0;
         for (auto& chunk : chunks_) {
           std::memcpy(memory.get() + at, chunk->data(), chunk->size());
@@ -133,6 +134,10 @@ void HostPuts::DropIfServed(StreamId id) {
 void HostPuts::Make(Engine& engine, Job job, std::shared_ptr<Bytes> bytes) {
   HostData host;
   const std::string_view flat = bytes->Flat(&host.owner);
+  if (flat.size() < bytes->size()) {
+    return Fail(job, absl::ResourceExhaustedError(
+                         fmt::format("this worker's host has no memory for a host buffer of {} bytes", bytes->size())));
+  }
   if (job.command.shard_shape.dtype == DType::kString) {
     auto kept = std::make_shared<const std::string>(flat);
     for (Target& target : job.targets) target.entry->FillBytes(kept);

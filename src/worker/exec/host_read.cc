@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/net/payload.h"
 
 namespace switchtower {
@@ -23,6 +25,10 @@ void ReadDense(Engine& engine, std::shared_ptr<const EntryPin> pin,
     }
   }
   std::shared_ptr<char> memory = AllocateBytes(static_cast<size_t>(size));
+  if (memory == nullptr) {
+    return std::move(done)(absl::ResourceExhaustedError(
+        fmt::format("this worker's host has no memory to read {} into, {} bytes", shape.ToString(), size)));
+  }
   char* const to = memory.get();
   engine.ToHost(content.buffer, to, size, std::nullopt,
                 [pin = std::move(pin), memory = std::move(memory), shape, size,

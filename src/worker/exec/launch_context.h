@@ -68,6 +68,8 @@ class CollectiveEngine {
   virtual void CancelLaunch(LaunchId launch, absl::Status cause) = 0;
   // All ranks here have ended: whatever is left of the launch is dropped.
   virtual void LaunchEnded(LaunchId launch) = 0;
+  // The controller names this peer (again): if it was lost, later launches try it anew.
+  virtual void ForgetLost(WorkerId peer) = 0;
 
   virtual CollectiveStats stats() const = 0;
   // In no order.

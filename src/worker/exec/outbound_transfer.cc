@@ -79,6 +79,10 @@ void OutboundTransfer::SendPiece(const OutgoingPiece& piece, const DenseBytes& h
       const int64_t element = HostBytes(host.shape.dtype);
       const auto size = static_cast<size_t>(BoxElements(piece.box) * element);
       std::shared_ptr<char> memory = AllocateBytes(size);
+      if (memory == nullptr) {
+        return FailPiece(piece, absl::ResourceExhaustedError(fmt::format(
+                                    "there is no memory for the {} bytes of a piece of transfer {}", size, id_)));
+      }
       CopyBox(host.bytes.data(), host.shape.dims, piece.box, memory.get(), piece.box.size,
               Box{std::vector<int64_t>(piece.box.size.size(), 0), piece.box.size}, element);
       cut = DenseBytes{std::string_view(memory.get(), size), memory, host.shape};
