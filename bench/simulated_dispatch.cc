@@ -134,7 +134,7 @@ int Main(int argc, char** argv) {
   app.add_option("--launch-us", settings.launch_us, "how long a step takes a device")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  app.add_option("--policy", settings.policies, "fifo, share, pipeline")->delimiter(',');
+  app.add_option("--policy", settings.policies, "fifo, priority, share, pipeline")->delimiter(',');
   app.add_option("--ahead", settings.ahead, "launches under way at most")->check(CLI::PositiveNumber);
   app.add_option("--latency-us", settings.latency_us, "of a message, each way")->check(CLI::NonNegativeNumber);
   app.add_option("--steps", settings.steps, "of each case")->check(CLI::PositiveNumber);

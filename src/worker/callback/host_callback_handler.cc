@@ -92,23 +92,11 @@ AsyncResult Handle(const XLA_FFI_Api* api, LaunchContext* launch, ffi::Remaining
   return async.future();
 }
 
-XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) {
-  static auto* const handler = ffi::Ffi::Bind()
-                                   .Ctx<ffi_binding::Api>()
-                                   .Ctx<ffi_binding::Launch>()
-                                   .RemainingArgs()
-                                   .RemainingRets()
-                                   .Attrs()
-                                   .To(&Handle)
-                                   .release();
-  return handler->Call(frame);
-}
-
 }  // namespace
 
 absl::Status RegisterHostCallbacks(Engine& engine) {
   for (const std::string& target : HostCallbackTargets()) {
-    RETURN_IF_ERROR(engine.RegisterFfiHandler(target, reinterpret_cast<void*>(&Call)));
+    RETURN_IF_ERROR(engine.RegisterFfiHandler(target, reinterpret_cast<void*>(&ffi_binding::Call<&Handle>)));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
-// What our handlers need of XLA's FFI beyond its own headers: the user data by its number, and futures that are
-// completed without a promise between.
+// What our handlers need of XLA's FFI beyond its own headers: the user data by its number, futures that are completed
+// without a promise between, and handlers that take whatever operands come.
 //
-// Place:    worker/collective, for the handlers alone.
+// Place:    worker/collective, for the handlers here and in worker/callback.
 // Threads:  AsyncCall::Complete from any thread, once.
 #pragma once
 
@@ -67,7 +67,7 @@ class AsyncCall {
       failed = api_->XLA_FFI_Future_SetError(&args);
     }
     if (failed == nullptr) return;
-    LogError("completing a collective failed: {}", xla::ffi::internal::GetErrorMessage(api_, failed));
+    LogError("completing an asynchronous call failed: {}", xla::ffi::internal::GetErrorMessage(api_, failed));
     xla::ffi::internal::DestroyError(api_, failed);
   }
 
@@ -122,3 +122,15 @@ struct ResultEncoding<stage, switchtower::ffi_binding::AsyncResult> {
 };
 
 }  // namespace xla::ffi
+
+namespace switchtower::ffi_binding {
+
+// `kHandle(api, launch, operands, results, attributes)` as a handler.
+template <auto kHandle>
+XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) {
+  static auto* const handler =
+      xla::ffi::Ffi::Bind().Ctx<Api>().Ctx<Launch>().RemainingArgs().RemainingRets().Attrs().To(kHandle).release();
+  return handler->Call(frame);
+}
+
+}  // namespace switchtower::ffi_binding

@@ -231,17 +231,7 @@ AsyncResult Handle(const XLA_FFI_Api* api, LaunchContext* launch, ffi::Remaining
 }
 
 template <Reader reader>
-XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) {
-  static auto* const handler = ffi::Ffi::Bind()
-                                   .Ctx<ffi_binding::Api>()
-                                   .Ctx<ffi_binding::Launch>()
-                                   .RemainingArgs()
-                                   .RemainingRets()
-                                   .Attrs()
-                                   .To(&Handle<reader>)
-                                   .release();
-  return handler->Call(frame);
-}
+constexpr auto* kCall = &ffi_binding::Call<&Handle<reader>>;
 
 ffi::Error PartitionId(LaunchContext* launch, ffi::RemainingRets rets) {
   auto result = rets.get<ffi::AnyBuffer>(0);
@@ -269,14 +259,14 @@ std::vector<CollectiveHandler> CollectiveHandlers() {
   using Kind = CollectiveKind;
   namespace target = collective_target;
   return {
-      Handler(target::kAllReduce, &Call<&ReadKind<Kind::kAllReduce>>),
-      Handler(target::kReduceScatter, &Call<&ReadKind<Kind::kReduceScatter>>),
-      Handler(target::kAllGather, &Call<&ReadKind<Kind::kAllGather>>),
-      Handler(target::kAllToAll, &Call<&ReadKind<Kind::kAllToAll>>),
-      Handler(target::kAllToAllArray, &Call<&ReadKind<Kind::kAllToAllArray>>),
-      Handler(target::kCollectivePermute, &Call<&ReadKind<Kind::kPermute>>),
-      Handler(target::kCollectiveBroadcast, &Call<&ReadBroadcast>),
-      Handler(target::kRaggedAllToAll, &Call<&ReadKind<Kind::kRaggedAllToAll>>),
+      Handler(target::kAllReduce, kCall<&ReadKind<Kind::kAllReduce>>),
+      Handler(target::kReduceScatter, kCall<&ReadKind<Kind::kReduceScatter>>),
+      Handler(target::kAllGather, kCall<&ReadKind<Kind::kAllGather>>),
+      Handler(target::kAllToAll, kCall<&ReadKind<Kind::kAllToAll>>),
+      Handler(target::kAllToAllArray, kCall<&ReadKind<Kind::kAllToAllArray>>),
+      Handler(target::kCollectivePermute, kCall<&ReadKind<Kind::kPermute>>),
+      Handler(target::kCollectiveBroadcast, kCall<&ReadBroadcast>),
+      Handler(target::kRaggedAllToAll, kCall<&ReadKind<Kind::kRaggedAllToAll>>),
       Handler(target::kPartitionId, &CallPartitionId),
   };
 }

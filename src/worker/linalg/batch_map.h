@@ -13,6 +13,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "worker/linalg/operands.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace switchtower::linalg {
@@ -24,5 +26,16 @@ using BatchBody = absl::FunctionRef<absl::Status(int64_t begin, int64_t end)>;
 int64_t PieceSize(int64_t count, double flops_each, int64_t threads);
 
 absl::Status ForEachPiece(const xla::ffi::ThreadPool& pool, int64_t count, double flops_each, BatchBody body);
+
+// The same, `body(i, work)` for each matrix; `work` are `work_size` elements that a piece has to itself.
+template <typename T, typename Body>
+absl::Status ForEachMatrix(const xla::ffi::ThreadPool& pool, int64_t count, double flops_each, int64_t work_size,
+                           const Body& body) {
+  return ForEachPiece(pool, count, flops_each, [&](int64_t begin, int64_t end) -> absl::Status {
+    ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(work_size));
+    for (int64_t i = begin; i < end; ++i) body(i, work.get());
+    return absl::OkStatus();
+  });
+}
 
 }  // namespace switchtower::linalg

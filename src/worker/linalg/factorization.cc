@@ -77,9 +77,7 @@ struct Lu {
 }  // namespace
 
 std::vector<NativeHandler> FactorizationHandlers() {
-  std::vector<NativeHandler> handlers = HandlersOf<Cholesky>("potrf", "potrf");
-  for (NativeHandler& handler : HandlersOf<Lu>("getrf", "getrf")) handlers.push_back(std::move(handler));
-  return handlers;
+  return Joined(HandlersOf<Cholesky>("potrf", "potrf"), HandlersOf<Lu>("getrf", "getrf"));
 }
 
 }  // namespace switchtower::linalg

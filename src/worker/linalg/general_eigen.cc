@@ -201,12 +201,8 @@ struct Hessenberg {
                        return lapack::Gehrd<T>(x.rows, low, high, out, x.rows, tau, work, -1);
                      }));
     const double n = x.rows;
-    return ForEachPiece(pool, x.count, 10 * n * n * n / 3, [&](int64_t begin, int64_t end) -> absl::Status {
-      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-      for (int64_t i = begin; i < end; ++i) {
-        infos[i] = lapack::Gehrd<T>(x.rows, low, high, out + i * x.size(), x.rows, tau + i * off, work.get(), lwork);
-      }
-      return absl::OkStatus();
+    return ForEachMatrix<T>(pool, x.count, 10 * n * n * n / 3, lwork, [&](int64_t i, T* work) {
+      infos[i] = lapack::Gehrd<T>(x.rows, low, high, out + i * x.size(), x.rows, tau + i * off, work, lwork);
     });
   }
 };
@@ -214,9 +210,7 @@ struct Hessenberg {
 }  // namespace
 
 std::vector<NativeHandler> GeneralEigenHandlers() {
-  std::vector<NativeHandler> handlers = HandlersOf<Eigen>("geev", "geev");
-  for (NativeHandler& handler : HandlersOf<Hessenberg>("gehrd", "gehrd")) handlers.push_back(std::move(handler));
-  return handlers;
+  return Joined(HandlersOf<Eigen>("geev", "geev"), HandlersOf<Hessenberg>("gehrd", "gehrd"));
 }
 
 }  // namespace switchtower::linalg

@@ -81,4 +81,10 @@ std::vector<NativeHandler> HandlersOf(std::string_view real, std::string_view co
           Handler<Kernel<ffi::DataType::C128>>(name('z', complex))};
 }
 
+template <typename... Others>
+std::vector<NativeHandler> Joined(std::vector<NativeHandler> handlers, const Others&... others) {
+  (handlers.insert(handlers.end(), others.begin(), others.end()), ...);
+  return handlers;
+}
+
 }  // namespace switchtower::linalg

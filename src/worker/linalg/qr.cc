@@ -37,12 +37,8 @@ struct Qr {
     ASSIGN_OR_RETURN(const int lwork, WorkspaceSize<T>("geqrf", x.cols, [&](T* work) {
                        return lapack::Geqrf<T>(x.rows, x.cols, out, x.leading(), tau, work, -1);
                      }));
-    return ForEachPiece(pool, x.count, QrFlops(x), [&](int64_t begin, int64_t end) -> absl::Status {
-      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-      for (int64_t i = begin; i < end; ++i) {
-        lapack::Geqrf<T>(x.rows, x.cols, out + i * x.size(), x.leading(), tau + i * x.smaller(), work.get(), lwork);
-      }
-      return absl::OkStatus();
+    return ForEachMatrix<T>(pool, x.count, QrFlops(x), lwork, [&](int64_t i, T* work) {
+      lapack::Geqrf<T>(x.rows, x.cols, out + i * x.size(), x.leading(), tau + i * x.smaller(), work, lwork);
     });
   }
 };
@@ -137,12 +133,8 @@ struct QOfQr {
     ASSIGN_OR_RETURN(const int lwork, WorkspaceSize<T>("orgqr", x.cols, [&](T* work) {
                        return lapack::Orgqr<T>(x.rows, x.cols, k, out, x.leading(), tau, work, -1);
                      }));
-    return ForEachPiece(pool, x.count, QrFlops(x), [&](int64_t begin, int64_t end) -> absl::Status {
-      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-      for (int64_t i = begin; i < end; ++i) {
-        lapack::Orgqr<T>(x.rows, x.cols, k, out + i * x.size(), x.leading(), tau + i * k, work.get(), lwork);
-      }
-      return absl::OkStatus();
+    return ForEachMatrix<T>(pool, x.count, QrFlops(x), lwork, [&](int64_t i, T* work) {
+      lapack::Orgqr<T>(x.rows, x.cols, k, out + i * x.size(), x.leading(), tau + i * k, work, lwork);
     });
   }
 };
@@ -184,24 +176,16 @@ struct QTimes {
     };
     ASSIGN_OR_RETURN(const int lwork,
                      WorkspaceSize<T>("ormqr", across, [&](T* work) { return multiply(0, work, -1); }));
-    return ForEachPiece(pool, y.count, 4.0 * k * static_cast<double>(y.size()),
-                        [&](int64_t begin, int64_t end) -> absl::Status {
-                          ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-                          for (int64_t i = begin; i < end; ++i) multiply(i, work.get(), lwork);
-                          return absl::OkStatus();
-                        });
+    return ForEachMatrix<T>(pool, y.count, 4.0 * k * static_cast<double>(y.size()), lwork,
+                            [&](int64_t i, T* work) { multiply(i, work, lwork); });
   }
 };
 
 }  // namespace
 
 std::vector<NativeHandler> QrHandlers() {
-  std::vector<NativeHandler> handlers = HandlersOf<Qr>("geqrf", "geqrf");
-  for (const auto& more : {HandlersOf<PivotedQr>("geqp3", "geqp3"), HandlersOf<QOfQr>("orgqr", "ungqr"),
-                           HandlersOf<QTimes>("ormqr", "unmqr")}) {
-    handlers.insert(handlers.end(), more.begin(), more.end());
-  }
-  return handlers;
+  return Joined(HandlersOf<Qr>("geqrf", "geqrf"), HandlersOf<PivotedQr>("geqp3", "geqp3"),
+                HandlersOf<QOfQr>("orgqr", "ungqr"), HandlersOf<QTimes>("ormqr", "unmqr"));
 }
 
 }  // namespace switchtower::linalg

@@ -159,9 +159,7 @@ using Gesvd = Svd<kType, QrIteration>;
 }  // namespace
 
 std::vector<NativeHandler> SvdHandlers() {
-  std::vector<NativeHandler> handlers = HandlersOf<Gesdd>("gesdd", "gesdd");
-  for (NativeHandler& handler : HandlersOf<Gesvd>("gesvd", "gesvd")) handlers.push_back(std::move(handler));
-  return handlers;
+  return Joined(HandlersOf<Gesdd>("gesdd", "gesdd"), HandlersOf<Gesvd>("gesvd", "gesvd"));
 }
 
 }  // namespace switchtower::linalg

@@ -130,13 +130,9 @@ struct Tridiagonalization {
                        return lapack::Sytrd<T>(triangle, x.rows, out, x.rows, d, e, tau, work, -1);
                      }));
     const double n = x.rows;
-    return ForEachPiece(pool, x.count, 4 * n * n * n / 3, [&](int64_t begin, int64_t end) -> absl::Status {
-      ASSIGN_OR_RETURN(const Scratch<T> work, Scratch<T>::Create(lwork));
-      for (int64_t i = begin; i < end; ++i) {
-        infos[i] = lapack::Sytrd<T>(triangle, x.rows, out + i * x.size(), x.rows, d + i * x.rows, e + i * off,
-                                    tau + i * off, work.get(), lwork);
-      }
-      return absl::OkStatus();
+    return ForEachMatrix<T>(pool, x.count, 4 * n * n * n / 3, lwork, [&](int64_t i, T* work) {
+      infos[i] = lapack::Sytrd<T>(triangle, x.rows, out + i * x.size(), x.rows, d + i * x.rows, e + i * off,
+                                  tau + i * off, work, lwork);
     });
   }
 };
@@ -144,11 +140,7 @@ struct Tridiagonalization {
 }  // namespace
 
 std::vector<NativeHandler> SymmetricEigenHandlers() {
-  std::vector<NativeHandler> handlers = HandlersOf<SymmetricEigen>("syevd", "heevd");
-  for (NativeHandler& handler : HandlersOf<Tridiagonalization>("sytrd", "hetrd")) {
-    handlers.push_back(std::move(handler));
-  }
-  return handlers;
+  return Joined(HandlersOf<SymmetricEigen>("syevd", "heevd"), HandlersOf<Tridiagonalization>("sytrd", "hetrd"));
 }
 
 }  // namespace switchtower::linalg
