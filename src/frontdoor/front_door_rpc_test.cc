@@ -218,9 +218,12 @@ TEST(FrontDoorTest, UploadsToWaitForStopTheReading) {
       ++posted;
     }
   });
-  while (posted < 300) std::this_thread::yield();
-  // A request is a hundred bytes and more, and gRPC takes some from the client that the door hasn't read.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // Until the writer stands still. A request is a hundred bytes and more, and gRPC takes some from the client that the
+  // door hasn't read.
+  for (int before = -1; posted < 300 || posted != before;) {
+    before = posted;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   EXPECT_LT(posted, 2000);
   for (int i = 1; i <= kArrays; ++i) EXPECT_TRUE(client.Store(i, kBytes).ok());
   for (int i = 1; i <= kArrays; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());

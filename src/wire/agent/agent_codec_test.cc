@@ -64,12 +64,16 @@ TEST(AgentCodecTest, RefusesWhatIsNoMessage) {
 
 TEST(AgentCodecTest, MutatedBytesAreErrorsOrMessages) {
   std::mt19937 random(7);
+  int taken = 0, refused = 0;
   const std::string good = Body(R"({"call": 7, "error": "Traceback"})", "payload");
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = good;
     for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)DecodeAgentMessage(1 + random() % 8, bytes.substr(0, random() % (bytes.size() + 1)));
+    const auto message = DecodeAgentMessage(1 + random() % 8, bytes.substr(0, random() % (bytes.size() + 1)));
+    ++(message.ok() ? taken : refused);
   }
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace
