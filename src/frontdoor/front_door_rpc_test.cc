@@ -232,19 +232,19 @@ TEST(FrontDoorTest, UploadsToWaitForStopTheReading) {
 
 TEST(FrontDoorTest, AnswersThatNobodyReadsStopTheReading) {
   FrontDoorOptions options;
-  options.unread_answer_bytes_max = 64 << 10;
+  options.unread_answer_bytes_max = 16 << 10;
   Door door(options);
   Client client(door);
   client.Init();
   IfrtRequest request;  // large enough that few of them are on the way
   for (int i = 0; i < 1000; ++i) request.mutable_destruct_array_request()->add_array_handle(1000);
-  constexpr int kRequests = 10000;
+  constexpr int kRequests = 4000;
   std::atomic<int> posted = 0;
   std::thread writer([&] {
     for (int i = 0; i < kRequests; ++i, ++posted) client.Post(request);
   });
   while (posted < 100) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_LT(posted, kRequests / 2);
   for (int i = 0; i < kRequests; ++i) EXPECT_FALSE(TestClient::StatusOf(client.Next()).ok());
   writer.join();

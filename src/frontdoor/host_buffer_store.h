@@ -48,7 +48,7 @@ class HostBufferStore {
   class Upload {
    public:
     void Append(HostBuffer::Chunk chunk);
-    // Runs `ready` once the next chunk may be read: at once, or when bytes were taken or passed on, or at Close.
+    // Runs `ready`, one at a time, once more may be read: now, or when bytes were taken or passed on, or at Close.
     void WhenRoom(absl::AnyInvocable<void()> ready);
     absl::Status Finish(absl::Status status);
 
