@@ -136,7 +136,9 @@ void ClusterView::Admit(int32_t index, std::unique_ptr<WorkerChannel> channel) {
   handlers.on_event = [this, poster = poster_, weak](WorkerEvent event) {
     poster->RunOrPost([this, weak, event = std::move(event)]() mutable {
       WorkerLinkPtr link = weak.lock();
-      if (link != nullptr && link->open) observer_.OnEvent(link, std::move(event));
+      if (link == nullptr || !link->open) return;
+      if (std::holds_alternative<Watermark>(event)) seats_[link->seat].attempts = 0;  // it does its work
+      observer_.OnEvent(link, std::move(event));
     });
   };
   handlers.on_closed = [this, poster = poster_, weak, index](absl::Status why) {

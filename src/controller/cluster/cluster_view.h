@@ -100,7 +100,7 @@ class ClusterView {
     WorkerInfo expected;  // as the lease says; id 0: nobody
     WorkerId refused;     // an incarnation that was lost or couldn't be reached
     bool connecting = false;
-    int attempts = 0;  // connections to `expected`, good ones too
+    int attempts = 0;  // connections to `expected` since it last ended a launch
   };
   void UpdateSeat(int32_t index, const std::string& name, const WorkerInfo* worker);
   void Connect(int32_t index);

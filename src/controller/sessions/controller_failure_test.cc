@@ -118,6 +118,34 @@ TEST_F(FailureTest, ABrokenConnectionIsALostWorkerAndIsTriedAgain) {
   EXPECT_NE(connector.Await(ids[1]), before);
 }
 
+TEST_F(FailureTest, AWorkerThatWorksBetweenIsTriedAgainHoweverOften) {
+  compiler.Register("both", TestProgram("both", 4, 1, 1));
+  StartAll();
+  const uint64_t both = Compile("both", {0, 1, 2, 3});
+  for (uint64_t round = 0; round < 8; ++round) {
+    const uint64_t in = 10 + 2 * round, out = in + 1;
+    ASSERT_TRUE(Put(in, TiledSpec({8}, {0, 1, 2, 3})).ok()) << round;
+    ASSERT_TRUE(Execute(both, {in}, {out}).ok()) << round;
+    ASSERT_TRUE(Ready({out}).ok()) << round;
+    Settle();
+    connector.Await(ids[1])->Break(absl::UnavailableError("reset by peer"));
+    Settle();
+    Settle();  // the new connection
+  }
+}
+
+TEST_F(FailureTest, AWorkerThatBreaksItsConnectionsAtOnceIsGivenUp) {
+  StartAll();
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    connector.Await(ids[1])->Break(absl::UnavailableError("reset by peer"));
+    Settle();
+    Settle();
+  }
+  absl::Status status = Put(1, TiledSpec({8}, {2}));
+  if (status.ok()) status = Ready({1});
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(FailureTest, AWorkerThatCantBeReachedIsGivenUp) {
   StartController();
   const WorkerId worker = rm.AddWorker(0, 0, Type());
