@@ -182,6 +182,11 @@ void ClusterView::Reconnect(int32_t index, WorkerId worker) {
   Connect(index);
 }
 
+void ClusterView::TellPeersAgain() {
+  peers_changed_ = true;
+  TellPeers();
+}
+
 void ClusterView::TellPeers() {
   if (!std::exchange(peers_changed_, false) || closed_) return;
   SetPeers peers;

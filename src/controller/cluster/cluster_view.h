@@ -89,6 +89,8 @@ class ClusterView {
   // Before a command by which workers speak to each other: tells all workers of their peers, if they changed. Once for
   // all that came in since: a table for each of them would be the cube of their number.
   void TellPeers();
+  // Also if they didn't change: a worker that lost the connection to another one tries it anew once that is named again.
+  void TellPeersAgain();
   int32_t seats() const { return static_cast<int32_t>(seats_.size()); }
 
  private:

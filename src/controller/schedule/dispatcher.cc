@@ -35,6 +35,13 @@ LaunchId Dispatcher::NextId() {
   return last_id_;
 }
 
+void Dispatcher::OnDataLoss(LaunchId launch) {
+  // What was sent before the last time failed by the same loss.
+  if (launch <= told_again_after_) return;
+  told_again_after_ = last_id_;
+  view_.TellPeersAgain();
+}
+
 std::vector<PhysicalDevice> Dispatcher::Where(const std::vector<Place>& places) const {
   std::vector<PhysicalDevice> devices;
   devices.reserve(places.size());

@@ -51,6 +51,8 @@ class Dispatcher {
 
   void EndSession(SessionId session);
   void ReleaseProgram(const ProgramId& program) { programs_.Release(program); }
+  // A worker has lost data of another one, which may be alive: then only their connection broke.
+  void OnDataLoss(LaunchId launch);
   void WorkerLost(const WorkerLinkPtr& link) { programs_.DropWorker(link->info.id); }
 
   std::vector<ProgramSnapshot> DescribePrograms() const { return programs_.Describe(); }
@@ -80,6 +82,7 @@ class Dispatcher {
   GangDirectory gangs_;
   ProgramDirectory programs_;
   LaunchId last_id_;
+  LaunchId told_again_after_;  // the last one when peers were told again
   uint64_t last_stream_ = 0;
   DispatchTotals totals_;
 };

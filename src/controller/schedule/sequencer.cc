@@ -136,6 +136,7 @@ void Sequencer::OnEvent(const WorkerLinkPtr& link, WorkerEvent event) {
 
 void Sequencer::OnLaunchFailed(const WorkerLink& link, const LaunchFailed& event) {
   if (!event.origin) return;
+  if (absl::IsDataLoss(event.cause)) dispatcher_.OnDataLoss(event.launch);
   LaunchRecord* record = in_flight_.Find(event.launch);
   if (record == nullptr) return in_flight_.FailTransfer(event.launch, link, event.cause);
   if (!Includes(record->gang->links, link)) return;

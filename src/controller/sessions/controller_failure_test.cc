@@ -146,6 +146,30 @@ TEST_F(FailureTest, AWorkerThatBreaksItsConnectionsAtOnceIsGivenUp) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(FailureTest, WorkersThatLostEachOtherAreNamedToEachOtherAgain) {
+  connector.set_automatic(false);
+  compiler.Register("both", TestProgram("both", 4, 1, 1));
+  StartAll();
+  ASSERT_TRUE(Put(1, TiledSpec({8}, {0, 1, 2, 3})).ok());
+  const uint64_t both = Compile("both", {0, 1, 2, 3});
+  for (uint64_t out : {10, 11}) ASSERT_TRUE(Execute(both, {1}, {out}).ok());
+  const LaunchId first = workers[0]->Await<Launch>(1).id, second = workers[0]->Await<Launch>(2).id;
+  const size_t told = workers[1]->All<SetPeers>().size();
+  const auto fail = [&](LaunchId launch) {
+    workers[0]->Emit(LaunchFailed{launch, SessionId{}, absl::DataLossError("worker 2 was lost before all-reduce")});
+    Settle();
+  };
+  fail(first);
+  for (const auto& worker : workers) EXPECT_EQ(worker->All<SetPeers>().size(), told + 1);
+  EXPECT_EQ(workers[1]->All<SetPeers>().back().peers.size(), 2u);
+  fail(second);  // by the same loss
+  EXPECT_EQ(workers[1]->All<SetPeers>().size(), told + 1);
+  ASSERT_TRUE(Execute(both, {1}, {12}).ok());
+  fail(workers[0]->Await<Launch>(3).id);
+  EXPECT_EQ(workers[1]->All<SetPeers>().size(), told + 2);
+  for (const auto& worker : workers) worker->Emit(Watermark{worker->Await<Launch>(3).id});
+}
+
 TEST_F(FailureTest, AWorkerThatCantBeReachedIsGivenUp) {
   StartController();
   const WorkerId worker = rm.AddWorker(0, 0, Type());
