@@ -115,26 +115,6 @@ absl::StatusOr<std::pair<Buffer, Event>> Client::BufferFromHost(const HostBuffer
   return std::make_pair(Buffer(shared_from_this(), args.buffer), Event(api(), args.done_with_host_buffer));
 }
 
-absl::StatusOr<Buffer> Client::CreateUninitialized(const Shape& shape, const Memory& memory,
-                                                   const std::optional<Layout>& layout) {
-  constexpr size_t kEnd = offsetof(abi::PJRT_Api, PJRT_Client_CreateUninitializedBuffer) + sizeof(void*);
-  if (api()->struct_size < kEnd || api()->PJRT_Client_CreateUninitializedBuffer == nullptr) {
-    return absl::UnimplementedError("the plug-in can't make buffers without data");
-  }
-  ASSIGN_OR_RETURN(const abi::PJRT_Buffer_Type type, ToBufferType(shape.dtype));
-  auto args = MakeArgs<abi::PJRT_Client_CreateUninitializedBuffer_Args>();
-  args.client = client_;
-  args.shape_dims = shape.dims.data();
-  args.shape_num_dims = shape.dims.size();
-  args.shape_element_type = type;
-  const Layout chosen = layout.value_or(Layout::Default(shape.rank()));
-  abi::PJRT_Buffer_MemoryLayout shape_layout = WriteLayout(chosen);
-  args.shape_layout = &shape_layout;
-  args.memory = memory.handle;
-  RETURN_IF_ERROR(Call(api(), api()->PJRT_Client_CreateUninitializedBuffer, args));
-  return Buffer(shared_from_this(), args.buffer);
-}
-
 absl::StatusOr<ExecuteContext> Client::CreateExecuteContext() {
   auto args = MakeArgs<abi::PJRT_ExecuteContext_Create_Args>();
   RETURN_IF_ERROR(Call(api(), api()->PJRT_ExecuteContext_Create, args));

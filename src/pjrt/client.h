@@ -106,9 +106,6 @@ class Client : public std::enable_shared_from_this<Client> {
   // Second of the pair: the host bytes aren't read any more. `layout`, if given, is the one on the device.
   absl::StatusOr<std::pair<Buffer, Event>> BufferFromHost(const HostBuffer& host, const Memory& memory,
                                                           const std::optional<Layout>& layout = std::nullopt);
-  // A buffer whose bytes are undefined; Unimplemented where the plug-in can't (CPU).
-  absl::StatusOr<Buffer> CreateUninitialized(const Shape& shape, const Memory& memory,
-                                             const std::optional<Layout>& layout = std::nullopt);
 
   absl::StatusOr<ExecuteContext> CreateExecuteContext();
 

@@ -47,11 +47,7 @@ struct EngineOptions {
 };
 
 struct EngineCapabilities {
-  bool native_collectives = false;     // programs may keep their collectives inside the slice
-  bool portable_executables = false;   // a serialised program runs on any device of the type
-  bool abort_launch = false;           // a running execution can be ended without ending the process
-  bool uninitialized_receive = false;  // a buffer can be made before its data
-  bool host_readable = false;          // HostView works: device memory is host memory
+  bool host_readable = false;  // HostView works: device memory is host memory
 };
 
 using StatusCallback = absl::AnyInvocable<void(absl::Status)>;

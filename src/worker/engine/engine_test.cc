@@ -26,9 +26,7 @@ TEST_F(PjrtEngineTest, TellsWhatItsDevicesAre) {
   EXPECT_FALSE(type.instruction_set.empty());
   EXPECT_THAT(type.memory_kinds, ElementsAre("device", "pinned_host", "unpinned_host"));
   EXPECT_NE(engine_->DeviceName(0), engine_->DeviceName(1));
-  EXPECT_TRUE(engine_->capabilities().portable_executables);
   EXPECT_TRUE(engine_->capabilities().host_readable);
-  EXPECT_FALSE(engine_->capabilities().native_collectives);
 }
 
 TEST_F(PjrtEngineTest, CountsMemoryWhereThePluginDoes) {

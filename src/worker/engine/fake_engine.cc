@@ -146,7 +146,7 @@ FakeBuffer& AsFake(const EngineBufferPtr& buffer) { return static_cast<FakeBuffe
 
 FakeEngine::FakeEngine(int32_t device_count)
     : device_count_(device_count),
-      capabilities_{.portable_executables = true, .host_readable = true},
+      capabilities_{.host_readable = true},
       type_{"fake", "fake", "fake", {kDefaultKind, "pinned_host", "unpinned_host"}},
       usage_(std::make_shared<Usage>()) {
   RegisterFakePrograms(*this);

@@ -228,13 +228,7 @@ absl::StatusOr<EngineCapabilities> ProbeCapabilities(pjrt::Client& client) {
   const pjrt::HostBuffer scalar{
       .data = &zero, .shape = {DType::kF32, {}}, .semantics = pjrt::HostBufferSemantics::kImmutableOnlyDuringCall};
   ASSIGN_OR_RETURN(const auto buffer, client.BufferFromHost(scalar, *device.default_memory));
-  EngineCapabilities capabilities;
-  capabilities.host_readable = buffer.first.IsOnCpu();
-  // Where device memory is host memory, the collectives are ours (collective handlers run on host memory).
-  capabilities.native_collectives = !capabilities.host_readable;
-  capabilities.portable_executables = true;
-  capabilities.uninitialized_receive = client.CreateUninitialized({DType::kF32, {1}}, *device.default_memory).ok();
-  return capabilities;
+  return EngineCapabilities{.host_readable = buffer.first.IsOnCpu()};
 }
 
 }  // namespace
