@@ -41,6 +41,8 @@ struct Door {
     door = *std::move(started);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
+    // Or a client that reads nothing would take megabytes all the same.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(door->port()), grpc::InsecureChannelCredentials(),
                                         arguments);
     stub = GrpcIfrtService::NewStub(channel);

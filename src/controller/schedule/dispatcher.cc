@@ -36,8 +36,8 @@ LaunchId Dispatcher::NextId() {
 }
 
 void Dispatcher::OnDataLoss(LaunchId launch) {
-  // What was sent before the last time failed by the same loss.
-  if (launch <= told_again_after_) return;
+  // What was sent before the last time failed by the same loss; what wasn't sent can't fail.
+  if (launch <= told_again_after_ || launch > last_id_) return;
   told_again_after_ = last_id_;
   view_.TellPeersAgain();
 }

@@ -162,7 +162,8 @@ TEST_F(FailureTest, WorkersThatLostEachOtherAreNamedToEachOtherAgain) {
   fail(first);
   for (const auto& worker : workers) EXPECT_EQ(worker->All<SetPeers>().size(), told + 1);
   EXPECT_EQ(workers[1]->All<SetPeers>().back().peers.size(), 2u);
-  fail(second);  // by the same loss
+  fail(second);                             // by the same loss
+  fail(LaunchId{second.epoch, 1'000'000});  // nonsense
   EXPECT_EQ(workers[1]->All<SetPeers>().size(), told + 1);
   ASSERT_TRUE(Execute(both, {1}, {12}).ok());
   fail(workers[0]->Await<Launch>(3).id);
