@@ -122,6 +122,10 @@ absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Start(const FrontDoorOptio
   // A program with large constants is one large message; the default limit would end the session.
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
+  // A compressed message can be a thousand times as large in memory; no client of ours sends any.
+  for (auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
   // Proxies that relay sessions here look every few seconds whether this one still answers.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   // The client's thread waits in a write once the stream has so many bytes that aren't read yet: the only thing that

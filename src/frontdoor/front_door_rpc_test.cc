@@ -66,6 +66,25 @@ TEST(FrontDoorTest, ARefusedSessionIsToldWhyInTheAnswerToItsFirstRequest) {
   EXPECT_EQ(client.stream->Finish().error_message(), "no slice is free");
 }
 
+// A gigabyte of zeros is a megabyte then.
+TEST(FrontDoorTest, CompressedMessagesAreRefused) {
+  Door door;
+  for (auto algorithm : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    GrpcGetVersionRequest request;
+    request.mutable_min_version()->set_protocol_version(25);
+    request.mutable_max_version()->set_protocol_version(25);
+    request.mutable_min_version()->set_ifrt_serdes_version_number(3);
+    request.mutable_max_version()->set_ifrt_serdes_version_number(3);
+    GrpcGetVersionResponse response;
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    const grpc::Status status = door.stub->GetVersion(&context, request, &response);
+    EXPECT_EQ(status.error_code(),
+              algorithm == GRPC_COMPRESS_NONE ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED)
+        << status.error_message();
+  }
+}
+
 TEST(FrontDoorTest, PutAndReadInAnyOrder) {
   Door door;
   Client client(door);
@@ -182,7 +201,7 @@ TEST(FrontDoorTest, LaunchesInFlightStopTheReading) {
   });
   // What was read before the stop is handled, the rest stays with the client.
   for (int i = 0; i < 4; ++i) client.Next();
-  EXPECT_LE(door.last->launches_in_flight(), 4u + ReadGate::Limits().requests + 1);
+  EXPECT_LE(door.last->under_way(), 4u + ReadGate::Limits().requests + 1);
   door.last->ReleaseLaunches();
   for (int i = 4; i < kLaunches; ++i) EXPECT_TRUE(TestClient::StatusOf(client.Next()).ok());
   writer.join();

@@ -254,6 +254,20 @@ TEST(ResourceManager, AHolderThatWasBusyHearsOfTheLeaseAsItIsNow) {
   EXPECT_LT(states, kLeft);  // of over twice as many changes
 }
 
+// A gigabyte of zeros is a megabyte then.
+TEST(ResourceManager, CompressedMessagesAreRefused) {
+  auto server = StartServer();
+  const auto stub = ResourceManagerService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(server->port()), grpc::InsecureChannelCredentials()));
+  for (auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    auto stream = stub->Proxy(&context);
+    stream->WritesDone();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+}
+
 // A manager that welcomes a proxy, lists nothing and takes `delay` to grant lease 7.
 class SlowManager : public ResourceManagerService::Service {
  public:
