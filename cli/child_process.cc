@@ -85,8 +85,8 @@ absl::StatusOr<ChildProcess> Spawn(const ChildOptions& options) {
   }
   failure.in.reset();
   int error = 0;
-  if (read(failure.out.get(), &error, sizeof(error)) == sizeof(error)) {
-    waitpid(pid, nullptr, 0);
+  if (TEMP_FAILURE_RETRY(read(failure.out.get(), &error, sizeof(error))) == sizeof(error)) {
+    TEMP_FAILURE_RETRY(waitpid(pid, nullptr, 0));
     return absl::NotFoundError(fmt::format("can't run {}: {}", options.argv[0], strerror(error)));
   }
   if (output.out.valid()) fcntl(output.out.get(), F_SETFL, O_NONBLOCK);

@@ -55,7 +55,7 @@ absl::StatusOr<DeviceType> ProbeDeviceTypeInChild(const std::string& pjrt_plugin
   }
   close(child.stdout_fd);
   int status = 0;
-  waitpid(child.pid, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child.pid, &status, 0));
   if (status != 0) {
     return absl::FailedPreconditionError(
         fmt::format("plug-in {} can't be used ({}); its words are above", pjrt_plugin, DescribeExit(status)));

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 
 #include <fmt/format.h>
@@ -180,7 +181,7 @@ void Supervisor::AwaitEnd(Entry& entry, Clock::time_point deadline) {
     }
     LogWarn("{} doesn't stop and is killed", entry.process.name);
     kill(entry.child.pid, SIGKILL);
-    waitpid(entry.child.pid, &status, 0);
+    TEMP_FAILURE_RETRY(waitpid(entry.child.pid, &status, 0));
     break;
   }
   if (entry.child.stdout_fd >= 0) close(entry.child.stdout_fd);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -39,7 +40,7 @@ class Receiver final : public FramedConnection::Handler {
 
 void Write(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = TEMP_FAILURE_RETRY(send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL));
     if (n <= 0) return;  // the other side has closed
     bytes.remove_prefix(static_cast<size_t>(n));
   }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -67,10 +68,6 @@ class Listening {
       const size_t size = bytes.size();
       const std::shared_ptr<char> kept = std::move(bytes).Take();
       CHECK(size == 0 || std::memchr(kept.get(), 0, size) != kept.get() + size);  // reads every byte
-    });
-    // Some messages go to memory of the receiver's.
-    fabric_->SetBufferSource([](WorkerId, const MessageHeader& header, size_t size) {
-      return header.words[0] % 2 == 0 || size > kBodyMax ? nullptr : AllocateBytes(size);
     });
     fabric_->Start(kSelf);
     fabric_->WantFast();
@@ -146,7 +143,7 @@ class RawSocket {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    if (recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | flags) <= 0) return false;
+    if (TEMP_FAILURE_RETRY(recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | flags)) <= 0) return false;
     for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
       for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= head->cmsg_len; at += sizeof(int)) {
         int fd;
@@ -221,7 +218,7 @@ class RawSocket {
           std::memcpy(CMSG_DATA(head) + i * sizeof(fd), &fd, sizeof(fd));
         }
       }
-      const ssize_t n = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+      const ssize_t n = TEMP_FAILURE_RETRY(sendmsg(socket_.get(), &message, MSG_NOSIGNAL));
       if (n <= 0) return;  // the other side has closed
       rest.remove_prefix(static_cast<size_t>(n));
       fds.clear();
@@ -316,7 +313,7 @@ void Answer(Listening& listening, WorkerId id, const PeerLinkInput& input) {
                             [&ends, i](absl::Status) { ++ends[i]; });
   }
   pollfd dialled{socket.fd.get(), POLLIN, 0};
-  CHECK(poll(&dialled, 1, -1) == 1);
+  CHECK(TEMP_FAILURE_RETRY(poll(&dialled, 1, -1)) == 1);  // libFuzzer has a timer
   RawSocket accepted(UniqueFd(accept4(socket.fd.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   if (!input.unwelcome()) {
     accepted.Send(transport_wire::kWelcome, transport_wire::EncodeHello(HelloOf(id, kSelf)));
