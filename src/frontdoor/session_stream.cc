@@ -168,7 +168,7 @@ void SessionStream::HandledHere(std::unique_ptr<Incoming> incoming) {
   Beginning beginning;
   {
     MutexLock lock(mutex_);
-    launches = session.launches_in_flight() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
+    launches = session.under_way() >= door_.launches_in_flight_max && gate_.Place(ReadGate::Hold::kLaunches);
     uploads = buffers.awaited() >= kAwaitedUploadsMax && gate_.Place(ReadGate::Hold::kUploads);
     downloads = buffers.room().full() && gate_.Place(ReadGate::Hold::kDownloads);
     if (answers_.bytes() >= door_.unread_answer_bytes_max) gate_.Place(ReadGate::Hold::kAnswers);

@@ -65,18 +65,14 @@ class Fabric {
   using OnSent = absl::AnyInvocable<void(absl::Status)>;
   using Receiver = absl::AnyInvocable<void(WorkerId from, const MessageHeader&, ReceivedBytes)>;
   using PeerLost = absl::AnyInvocable<void(WorkerId, absl::Status)>;
-  // Memory for a payload of kLargeBytes or more that is about to arrive, so that it is written to its
-  // place at once; null means: take some of your own.
-  using BufferSource = absl::AnyInvocable<std::shared_ptr<char>(WorkerId from, const MessageHeader&, size_t size)>;
-  // From here on a payload moves by reference and the receiver's BufferSource is asked. The receiver gets
-  // memory of its own or a view into shared memory (ReceivedBytes::owned()), aligned to 64 in any case.
+  // From here on a payload moves by reference. The receiver gets memory of its own or a view into shared memory
+  // (ReceivedBytes::owned()), aligned to 64 in any case.
   static constexpr size_t kLargeBytes = 32 * 1024;
 
   virtual ~Fabric() = default;
 
   virtual void SetReceiver(Receiver receiver) = 0;
   virtual void SetPeerLostHandler(PeerLost handler) = 0;
-  virtual void SetBufferSource(BufferSource source) = 0;
   // Gives this process its name. Connections of peers that came earlier wait for it.
   virtual void Start(WorkerId self) = 0;
   virtual void Stop() = 0;

@@ -192,8 +192,7 @@ void FabricCore::SendToSelf(const MessageHeader& header, Payload payload, Fabric
       return;
     }
     const size_t size = payload.size();
-    std::shared_ptr<char> memory =
-        size >= Fabric::kLargeBytes ? AllocateFor(self(), header, size) : AllocateBytes(size);
+    std::shared_ptr<char> memory = AllocateBytes(size);
     CHECK(memory != nullptr);
     payload.CopyTo(memory.get(), 0, size);
     CountSent(Path::kMemory, size);
@@ -275,13 +274,6 @@ absl::Status FabricCore::CheckSecret(WorkerId id, WorkerId to, std::string_view 
     return absl::PermissionDeniedError(fmt::format("worker {} gave a wrong secret", id.value));
   }
   return absl::OkStatus();
-}
-
-std::shared_ptr<char> FabricCore::AllocateFor(WorkerId from, const MessageHeader& header, size_t size) {
-  if (buffer_source != nullptr) {
-    if (auto memory = buffer_source(from, header, size)) return memory;
-  }
-  return AllocateBytes(size);
 }
 
 void FabricCore::Deliver(WorkerId from, const MessageHeader& header, ReceivedBytes bytes, Path path) {

@@ -61,7 +61,6 @@ class FabricCore {
   FabricStats stats() const;
   Fabric::Receiver receiver;  // loop's thread, like the two below
   Fabric::PeerLost peer_lost_handler;
-  Fabric::BufferSource buffer_source;
 
   // For the links.
   EventLoop& loop() { return *loop_; }
@@ -74,7 +73,6 @@ class FabricCore {
   absl::StatusOr<PeerEndpoint> FindPeer(WorkerId peer) const;
   // NotFound if the table (or this worker) has no such name yet, PermissionDenied for a wrong secret.
   absl::Status CheckSecret(WorkerId peer, WorkerId to, std::string_view secret) const;
-  std::shared_ptr<char> AllocateFor(WorkerId from, const MessageHeader& header, size_t size);
   void Deliver(WorkerId from, const MessageHeader& header, ReceivedBytes bytes, Path path);
   void CountSent(Path path, size_t bytes);
   void CountRingFull() { ring_full_waits_.fetch_add(1, std::memory_order_relaxed); }

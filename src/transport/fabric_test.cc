@@ -130,20 +130,6 @@ TEST_P(FabricTest, RepliesFromTheReceiverDoNotDeadlock) {
   b->fabric->Stop();
 }
 
-TEST_P(FabricTest, WritesLargePayloadsWhereTheBufferSourceSays) {
-  auto a = NewWorker(1), b = NewWorker(2);
-  // 5 MB: in pieces where the ring is small. 40 kB: in one piece.
-  auto place = AllocateBytes(5'000'000), small_place = AllocateBytes(40'000);
-  b->fabric->SetBufferSource(
-      [&](WorkerId, const MessageHeader&, size_t size) { return size == 5'000'000 ? place : small_place; });
-  Introduce(*a, *b);
-  a->Post(*b, 1, Payload(Pattern(5'000'000, 1)));
-  a->Post(*b, 2, Payload(Pattern(40'000, 2)));
-  b->Await(2);
-  EXPECT_TRUE(std::string_view(place.get(), 5'000'000) == Pattern(5'000'000, 1));
-  EXPECT_TRUE(std::string_view(small_place.get(), 40'000) == Pattern(40'000, 2));
-}
-
 TEST_P(FabricTest, DeliversToItself) {
   auto a = NewWorker(1);
   EXPECT_TRUE(a->Send(*a, 9, Payload(Pattern(50'000, 9))).get().ok());

@@ -193,7 +193,7 @@ absl::Status IncomingLink::OnMessageHead(std::string_view body) {
   if (head.payload_bytes < Fabric::kLargeBytes || head.payload_bytes > kPayloadBytesMax) {
     return Unexpected(fmt::format("a message of an impossible {} bytes", head.payload_bytes));
   }
-  Partial partial{head.header, core_.AllocateFor(hello_.from, head.header, head.payload_bytes), head.payload_bytes};
+  Partial partial{head.header, AllocateBytes(head.payload_bytes), head.payload_bytes};
   if (partial.memory == nullptr) {
     return absl::ResourceExhaustedError(
         fmt::format("there is no memory for its message of {} bytes", head.payload_bytes));
@@ -240,18 +240,8 @@ absl::Status IncomingLink::OnRingMessage(std::string_view body) {
   transport_wire::RingMessage message;
   if (ring_ == nullptr || !FromBytes(body, message)) return Unexpected("a malformed ring message");
   ASSIGN_OR_RETURN(const std::string_view payload, ring_->At(message.place));
-  std::shared_ptr<char> memory;
-  if (core_.buffer_source != nullptr) {
-    memory = core_.buffer_source(hello_.from, message.header, payload.size());
-  }
-  if (memory != nullptr) {
-    memcpy(memory.get(), payload.data(), payload.size());
-    ReleaseRing(message.place);
-    core_.Deliver(hello_.from, message.header, ReceivedBytes(std::move(memory), payload.size()), Path::kShm);
-  } else {
-    core_.Deliver(hello_.from, message.header, ReceivedBytes(payload), Path::kShm);
-    ReleaseRing(message.place);
-  }
+  core_.Deliver(hello_.from, message.header, ReceivedBytes(payload), Path::kShm);
+  ReleaseRing(message.place);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,5 @@
 #include "transport/inprocess_fabric.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -42,7 +41,6 @@ class InProcessFabric : public Fabric {
 
   void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
   void SetPeerLostHandler(PeerLost handler) override { peer_lost_ = std::move(handler); }
-  void SetBufferSource(BufferSource source) override { buffer_source_ = std::move(source); }
 
   void Start(WorkerId self) override {
     MutexLock lock(hub_->mutex);
@@ -163,16 +161,7 @@ class InProcessFabric : public Fabric {
         if (dead_) return;
       }
       if (receiver_ == nullptr) return;
-      std::shared_ptr<char> memory;
-      if (parcel.size >= kLargeBytes && buffer_source_ != nullptr) {
-        memory = buffer_source_(parcel.from, parcel.header, parcel.size);
-      }
-      if (memory != nullptr) {
-        std::copy_n(parcel.bytes.get(), parcel.size, memory.get());
-      } else {
-        memory = std::move(parcel.bytes);
-      }
-      receiver_(parcel.from, parcel.header, ReceivedBytes(std::move(memory), parcel.size));
+      receiver_(parcel.from, parcel.header, ReceivedBytes(std::move(parcel.bytes), parcel.size));
     });
   }
 
@@ -194,7 +183,6 @@ class InProcessFabric : public Fabric {
   Strand strand_;
   Receiver receiver_;
   PeerLost peer_lost_;
-  BufferSource buffer_source_;
   WorkerId self_;
   bool dead_ GUARDED_BY(hub_->mutex) = false;
   absl::flat_hash_map<WorkerId, Peer> peers_ GUARDED_BY(hub_->mutex);

@@ -26,7 +26,6 @@ SocketFabric::~SocketFabric() = default;
 
 void SocketFabric::SetReceiver(Receiver receiver) { core_->receiver = std::move(receiver); }
 void SocketFabric::SetPeerLostHandler(PeerLost handler) { core_->peer_lost_handler = std::move(handler); }
-void SocketFabric::SetBufferSource(BufferSource source) { core_->buffer_source = std::move(source); }
 void SocketFabric::Start(WorkerId self) { core_->Start(self); }
 void SocketFabric::Stop() { core_->Stop(); }
 PeerEndpoint SocketFabric::endpoint() const { return core_->endpoint(); }

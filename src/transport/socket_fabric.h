@@ -49,7 +49,6 @@ class SocketFabric : public Fabric {
 
   void SetReceiver(Receiver receiver) override;
   void SetPeerLostHandler(PeerLost handler) override;
-  void SetBufferSource(BufferSource source) override;
   void Start(WorkerId self) override;
   void Stop() override;
   PeerEndpoint endpoint() const override;

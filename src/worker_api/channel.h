@@ -50,7 +50,7 @@ class WorkerChannel {
   virtual void Start(Handlers handlers) = 0;
   virtual void Send(std::shared_ptr<const SharedCommand> command, When when) = 0;
   void Send(std::shared_ptr<const SharedCommand> command) { Send(std::move(command), When::kSoon); }
-  // Bytes accepted by Send and not yet taken by the network; for back-pressure on host buffers.
+  // Bytes accepted by Send and not yet taken by the network; for snapshots.
   virtual size_t queued_bytes() const = 0;
   virtual void Close() = 0;
 };

@@ -103,7 +103,6 @@ class PlayedFabric final : public Fabric {
   explicit PlayedFabric(bool fast) : fast_(fast) {}
   void SetReceiver(Receiver) override {}
   void SetPeerLostHandler(PeerLost) override {}
-  void SetBufferSource(BufferSource) override {}
   void Start(WorkerId) override {}
   void Stop() override { Tell(WorkerId{}, absl::OkStatus()); }
   PeerEndpoint endpoint() const override { return {}; }

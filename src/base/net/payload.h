@@ -86,8 +86,7 @@ class ReceivedBytes {
   const char* data() const { return view_.data(); }
   size_t size() const { return view_.size(); }
   bool owned() const { return owner_ != nullptr; }
-  // The bytes, writable and lasting; the one owner of the memory unless the receiver's own allocator
-  // (SetBufferSource) made it.
+  // The bytes, writable and lasting; the one owner of the memory.
   std::shared_ptr<char> Take() &&;
 
  private:

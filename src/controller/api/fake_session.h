@@ -73,7 +73,7 @@ class FakeSession final : public Session {
   absl::StatusOr<std::vector<DeviceId>> ProgramDevices(uint64_t executable) override;
   absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) override;
   absl::Status DestructExecutable(uint64_t executable) override;
-  size_t launches_in_flight() const override EXCLUDES(mutex_);
+  size_t under_way() const override EXCLUDES(mutex_);
   void WhenBelow(size_t bound, absl::AnyInvocable<void()> resume) override EXCLUDES(mutex_);
   void Close(absl::Status reason) override;
 

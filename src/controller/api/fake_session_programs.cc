@@ -99,7 +99,7 @@ void FakeSession::ReleaseLaunches() {
   for (auto& resume : held) resume();
 }
 
-size_t FakeSession::launches_in_flight() const {
+size_t FakeSession::under_way() const {
   MutexLock lock(mutex_);
   return in_flight_;
 }

@@ -208,8 +208,8 @@ class Session {
 
   // Launches not yet ended, and what else is under way: operations that wait for their turn, questions for values and
   // compiles without an answer. The door stops reading a client's stream while this is above its bound.
-  virtual size_t launches_in_flight() const = 0;
-  // `resume` runs (once) when launches_in_flight falls below `bound`.
+  virtual size_t under_way() const = 0;
+  // `resume` runs (once) when under_way falls below `bound`.
   virtual void WhenBelow(size_t bound, absl::AnyInvocable<void()> resume) = 0;
 
   virtual void Close(absl::Status reason) = 0;

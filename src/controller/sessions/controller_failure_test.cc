@@ -209,7 +209,7 @@ TEST_F(FailureTest, SessionsOpenAndCompileBeforeWorkersAreIn) {
     EXPECT_EQ(worker->All<Launch>().size(), 2u);
     EXPECT_THAT(worker->Await<DeleteArrays>().arrays, ElementsAre(ArrayId{10}));
   }
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
 }
 
 TEST_F(FailureTest, AfterTheLossOfItsLeaseAHomeTakesNoSessionAnyMore) {
@@ -288,7 +288,7 @@ TEST_F(FailureTest, AWorkerOfAnotherTypeGetsNoPrograms) {
   EXPECT_THAT(Message(error.error), HasSubstr("compiled for cpu (cpu, x86), but slice s0 host 0 has cpu (cpu, arm)"));
   Settle();
   EXPECT_TRUE(worker->All<Launch>().empty());
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
 }
 
 // 100 bytes a device; the program makes f32[8] (32 bytes) and needs 10 more while it runs.
@@ -317,7 +317,7 @@ TEST_F(MemoryTest, WhatCanNeverFitSaysWhoHoldsWhat) {
   EXPECT_EQ(error.error.code(), absl::StatusCode::kResourceExhausted);
   Settle();
   EXPECT_THAT(Message(error.error), HasSubstr("launch of huge needs 256 bytes on slice s0 host 0 device 0"));
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
 }
 
 // The sum with what is held doesn't fit an int64.

@@ -45,7 +45,7 @@ TEST_F(OrderTest, LaunchesBeyondTheWindowWaitAndWhatTheyDontTouchGoesOn) {
   for (uint64_t id : {10, 11, 12, 13}) ASSERT_TRUE(Execute(step, {id == 10 ? 1 : id - 1}, {id}).ok());
   EXPECT_EQ(Launches(0), 2u);
   EXPECT_EQ(Settle().homes[0].sessions[0].waits_for, "launches ahead of it");
-  EXPECT_EQ(session->launches_in_flight(), 4u);
+  EXPECT_EQ(session->under_way(), 4u);
   auto untouched = ReadLater(2), of_sent = ReadLater(11), of_queued = ReadLater(12);
   ASSERT_TRUE(session->Destruct(std::vector<ArrayId>{{2}, {12}}).ok());
   EXPECT_EQ(Launches(0), 2u);
@@ -61,7 +61,7 @@ TEST_F(OrderTest, LaunchesBeyondTheWindowWaitAndWhatTheyDontTouchGoesOn) {
   EXPECT_THAT(workers[0]->All<DeleteArrays>()[1].arrays, ElementsAre(ArrayId{12}));
   End(0, 4);
   EXPECT_EQ(Settle().homes[0].sessions[0].operations_queued, 0u);
-  EXPECT_EQ(session->launches_in_flight(), 3u);  // the reads, which no worker answers
+  EXPECT_EQ(session->under_way(), 3u);  // the reads, which no worker answers
 }
 
 TEST_F(OrderTest, OtherDevicesGoOnButNothingOvertakesAGangOnItsOwn) {

@@ -68,7 +68,7 @@ TEST_F(ControllerTest, ALaunchIsOneCommandForEachWorkerConcerned) {
     EXPECT_EQ(launches[3].results, std::vector<ArrayId>{ArrayId{102}});
   }
   EXPECT_EQ(workers[0]->All<Launch>()[5].id, workers[1]->All<Launch>()[5].id);
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
   // A program of one device is nobody else's business.
   compiler.Register("one", TestProgram("one", 1, 0, 1));
   ASSERT_TRUE(Execute(Compile("one", {2}), {}, {}).ok());
@@ -156,7 +156,7 @@ TEST_F(ControllerTest, AFailedRankEndsTheLaunchEverywhere) {
   request.user_context = 42;
   ASSERT_TRUE(session->Execute(request, [&](absl::Status status) { ended.set_value(std::move(status)); }).ok());
   const LaunchId id = workers[1]->Await<Launch>().id;
-  EXPECT_EQ(session->launches_in_flight(), 1u);
+  EXPECT_EQ(session->under_way(), 1u);
   workers[0]->Emit(LaunchFailed{id, session->description().id, absl::InvalidArgumentError("rank 1: nan"), true});
   const CancelLaunch cancel = workers[1]->Await<CancelLaunch>();
   EXPECT_EQ(cancel.launch, id);
@@ -199,7 +199,7 @@ TEST_F(ControllerTest, AWorkersWordCountsOnlyForWhatItWasAsked) {
   workers[1]->Emit(LaunchFailed{id, session->description().id, absl::InternalError("not mine"), true});
   workers[1]->Emit(Watermark{id});
   Settle();
-  EXPECT_EQ(session->launches_in_flight(), 1u);
+  EXPECT_EQ(session->under_way(), 1u);
   EXPECT_TRUE(workers[0]->All<CancelLaunch>().empty());
   workers[0]->Emit(Watermark{id});
   EXPECT_TRUE(ended.get_future().get().ok());
@@ -340,7 +340,7 @@ TEST_F(ControllerTest, TheDoorIsToldWhenLaunchesEnd) {
   StartAll();
   const uint64_t step = Compile("step", {0});
   for (uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(Execute(step, {}, {i}).ok());
-  EXPECT_EQ(session->launches_in_flight(), 5u);
+  EXPECT_EQ(session->under_way(), 5u);
   std::promise<void> resumed;
   session->WhenBelow(3, [&] { resumed.set_value(); });
   std::future<void> future = resumed.get_future();
@@ -351,7 +351,7 @@ TEST_F(ControllerTest, TheDoorIsToldWhenLaunchesEnd) {
   EXPECT_EQ(future.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   workers[0]->Emit(Watermark{launches[2].id});
   future.get();
-  EXPECT_EQ(session->launches_in_flight(), 2u);
+  EXPECT_EQ(session->under_way(), 2u);
   const ControllerSnapshot snapshot = Settle();
   ASSERT_EQ(snapshot.homes.size(), 1u);
   EXPECT_EQ(snapshot.homes[0].launches, 5u);

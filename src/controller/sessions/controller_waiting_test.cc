@@ -130,12 +130,12 @@ TEST_F(ControllerWaitingTest, WhereAnotherLaunchMayHoldUpTheWatermarkTheWorkersA
 // A client that asks on and on for what isn't there yet: its stream isn't read on.
 TEST_F(ControllerWaitingTest, QuestionsAreUnderWayUntilTheyAreAnswered) {
   StartWaiting();
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
   ASSERT_TRUE(Put(20, TiledSpec({8}, {0, 1, 2, 3})).ok());
   ASSERT_TRUE(Put(21, ReplicatedSpec({8}, {0})).ok());
   auto ready = WhenReady({20}), other = WhenReady({20});
   auto bytes = ReadLater(21);
-  EXPECT_EQ(session->launches_in_flight(), 3u);
+  EXPECT_EQ(session->under_way(), 3u);
   EXPECT_EQ(Settle().homes[0].sessions[0].launches_in_flight, 0u);
   std::promise<void> below;
   session->WhenBelow(3, [&] { below.set_value(); });
@@ -147,7 +147,7 @@ TEST_F(ControllerWaitingTest, QuestionsAreUnderWayUntilTheyAreAnswered) {
   session->Close(absl::OkStatus());
   EXPECT_FALSE(other.get().ok());
   EXPECT_FALSE(bytes.get().ok());
-  EXPECT_EQ(session->launches_in_flight(), 0u);
+  EXPECT_EQ(session->under_way(), 0u);
 }
 
 TEST_F(ControllerWaitingTest, WhatOtherRequestsMakeIsAskedFor) {

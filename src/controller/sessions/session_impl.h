@@ -73,7 +73,7 @@ class SessionImpl : public Session {
   absl::StatusOr<ExecuteReply> Execute(const ExecuteRequest& request, Callback<absl::Status> on_status) override;
   absl::Status DestructExecutable(uint64_t executable) override;
 
-  size_t launches_in_flight() const override { return context_.flow->under_way(); }
+  size_t under_way() const override { return context_.flow->under_way(); }
   void WhenBelow(size_t bound, absl::AnyInvocable<void()> resume) override;
   void Close(absl::Status reason) override;
 

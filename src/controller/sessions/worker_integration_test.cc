@@ -154,7 +154,7 @@ TEST_F(WorkerIntegrationTest, AChainOfDonatingSteps) {
   absl::StatusOr<std::vector<float>> values = ReadAll(51, 4);
   ASSERT_TRUE(values.ok()) << values.status().ToString();
   EXPECT_THAT(*values, ElementsAre(50, 51, 52, 53, 54, 55, 56, 57));
-  EXPECT_TRUE(Eventually([&] { return session->launches_in_flight() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return session->under_way() == 0; }));
   // Nothing is left of it when the session ends.
   session->Close(absl::OkStatus());
   for (InProcessConnector::Node* node : nodes) {

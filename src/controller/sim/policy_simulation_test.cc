@@ -43,7 +43,7 @@ class ChainClient {
       EXPECT_TRUE(session_->Destruct(request.arguments).ok());
       ++last_;
     }
-    if (session_->launches_in_flight() < ahead_) {
+    if (session_->under_way() < ahead_) {
       cluster_.loop().After(20'000, [this] { Run(); });
     } else {
       session_->WhenBelow(ahead_, [this] { cluster_.loop().After(20'000, [this] { Run(); }); });
@@ -167,7 +167,7 @@ class PipelineRun {
     }
     for (uint64_t m = 0; m < micro_ && all_forward_first; ++m) Backward(last[m]);
     cluster_->loop().RunAll();
-    EXPECT_EQ(session_->launches_in_flight(), 0u);
+    EXPECT_EQ(session_->under_way(), 0u);
     return cluster_->loop().now_ns() - begin_ns;
   }
 

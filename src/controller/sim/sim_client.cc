@@ -80,8 +80,7 @@ SimClient::~SimClient() {
 std::string SimClient::Describe() const {
   return fmt::format("client {}: step {} of {}, {}, {} answers missing, {} launches in flight\n",
                      session_->description().id.value, steps_, options_.steps,
-                     closed_ ? "left early" : (ended_ ? "at its end" : "going on"), reads_open_,
-                     session_->launches_in_flight());
+                     closed_ ? "left early" : (ended_ ? "at its end" : "going on"), reads_open_, session_->under_way());
 }
 
 void SimClient::Check(const absl::Status& status, const char* what) {
@@ -118,7 +117,7 @@ void SimClient::Step() {
   } else {
     AwaitSome();
   }
-  if (session_->launches_in_flight() < options_.launches_max) return Next();
+  if (session_->under_way() < options_.launches_max) return Next();
   session_->WhenBelow(options_.launches_max, [this] { cluster_.loop().Post([this] { Next(); }); });
 }
 

@@ -47,7 +47,7 @@ class SimClient {
   ~SimClient();
 
   // All was answered, and nothing is under way any more.
-  bool done() const { return ended_ && reads_open_ == 0 && (closed_ || session_->launches_in_flight() == 0); }
+  bool done() const { return ended_ && reads_open_ == 0 && (closed_ || session_->under_way() == 0); }
   const std::vector<std::string>& wrong() const { return wrong_; }
   uint64_t values_checked() const { return values_checked_; }
   uint64_t refusals() const { return refusals_; }
