@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/log.h"

@@ -68,8 +68,9 @@ class OutOfMemory(unittest.TestCase):
 
 
 class LargeArrays(unittest.TestCase):
-    # On one machine the client, the proxy and the worker have the array at once while it is read.
-    @unittest.skipIf(free_gib() < 12, "needs 12 GiB of free memory")
+    # On one machine all have the array at once while it is read: the client four times, worker (or workers) twice, the proxy
+    # once.
+    @unittest.skipIf(free_gib() < 17, "needs 17 GiB of free memory")
     def test_more_than_2_gib(self):
         with Up((1, 2, 1)) as up:
             done = up.run(LARGE, timeout=1200)
