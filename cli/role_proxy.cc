@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_limit.h"
 #include "base/log.h"
 #include "base/net/event_loop.h"
 #include "base/net/host_port.h"
@@ -211,6 +212,7 @@ void AddProxy(CLI::App& app, RoleMain& run) {
     run = [flags] {
       BlockStopSignals();
       absl::Status status = flags->log.Init("proxy");
+      RaiseFileLimit();
       if (status.ok()) status = Serve(*flags);
       return status.ok() ? 0 : Fail(status);
     };

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/file_limit.h"
 #include "cli/advertised_host.h"
 #include "cli/flags.h"
 #include "resource_manager/resource_manager_server.h"
@@ -15,6 +16,7 @@ struct Flags {
 int Main(const Flags& flags) {
   BlockStopSignals();
   if (const absl::Status status = flags.log.Init("resource-manager"); !status.ok()) return Fail(status);
+  RaiseFileLimit();
   auto server = ResourceManagerServer::Start(flags.options);
   if (!server.ok()) return Fail(server.status());
   fmt::print("switchtower resource-manager ready: {}\n", LocalAddress(flags.options.bind, (*server)->port()));

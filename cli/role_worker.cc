@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/fault_point.h"
+#include "base/file_limit.h"
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/status_macros.h"
@@ -185,6 +186,7 @@ void AddWorker(CLI::App& app, RoleMain& run) {
     run = [flags] {
       BlockStopSignals();
       if (const absl::Status status = flags->log.Init("worker"); !status.ok()) return Fail(status);
+      RaiseFileLimit();
       return Fail(Serve(*flags));
     };
   });

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -79,6 +80,17 @@ class CommandLine(unittest.TestCase):
             with Up((1, 2, 1), [f"--log-dir={folder}"]):
                 names = set(os.listdir(folder))
         self.assertEqual(names, {"resource-manager.log", "proxy.log", "worker-slice0-0.log", "worker-slice0-1.log"})
+
+    def test_servers_may_open_as_many_files_as_the_system_lets_them(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+        with Up((1, 1, 1)) as up:
+            servers = [pid for role in ("resource-manager", "proxy", "worker") for pid in up.children(role)]
+            self.assertEqual([resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in servers], [(hard, hard)] * 3)
+        # What a user's program may is the user's choice.
+        done = switchtower("run", "--", sys.executable, "-c", "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")
+        self.assertEqual(done.stdout, f"{(512, hard)}\n", done.stderr)
 
     def test_workers_share_the_cores_of_the_machine(self):
         cores = os.sched_getaffinity(0)
