@@ -1,7 +1,11 @@
 """Processes that die: nobody hangs, nothing stays behind, the others go on."""
 
+import ctypes
 import os
 import signal
+import socket
+import stat
+import struct
 import subprocess
 import sys
 import unittest
@@ -27,6 +31,46 @@ mesh = Mesh(np.array(jax.devices()), ("x",))
 a = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x")))
 print("sum", float(jax.jit(lambda v: v.sum())(a)))
 """
+
+
+# Sums over all devices on and on, each of a fresh array.
+SUMS = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("x",))
+add = jax.jit(lambda v: v.sum())
+print("running", flush=True)
+while True:
+    input()
+    try:
+        print("sum", float(add(jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x"))))), flush=True)
+    except Exception as e:
+        print("lost", str(e).replace("\\n", " "), flush=True)
+"""
+PIDFD_GETFD = 438  # on every architecture
+
+
+def break_links(worker, peer):
+    """Shuts down each socket that process `worker` shares with process `peer`, and says how many those were."""
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    process = os.pidfd_open(worker)
+    broken = 0
+    for fd in os.listdir(f"/proc/{worker}/fd"):
+        copy = syscall(PIDFD_GETFD, process, int(fd), 0)
+        if copy < 0:
+            if ctypes.get_errno() == 1:
+                raise unittest.SkipTest("the system doesn't let a process take its descendant's sockets")
+            continue
+        if stat.S_ISSOCK(os.fstat(copy).st_mode):
+            with socket.socket(fileno=copy) as link:
+                credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+                if struct.unpack("3i", credentials)[0] == peer:
+                    link.shutdown(socket.SHUT_RDWR)
+                    broken += 1
+        else:
+            os.close(copy)
+    os.close(process)
+    return broken
 
 
 def left_in_shared_memory():
@@ -69,6 +113,29 @@ class Failures(unittest.TestCase):
             def sum_again():
                 return "sum 28.0" in up.run(SUM).stdout
             wait_until(sum_again, seconds=60, what="a sum over all devices")
+
+    def test_workers_whose_link_breaks_find_each_other_again(self):
+        with Up((1, 2, 4)) as up:
+            client = subprocess.Popen([sys.executable, "-c", SUMS], env=up.env, text=True, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(client.communicate)
+            self.addCleanup(client.kill)
+            read_until(client, "running")
+
+            def again():
+                client.stdin.write("\n")
+                client.stdin.flush()
+                return client.stdout.readline().strip()
+            workers = up.children("worker")
+            for _ in range(3):
+                self.assertEqual(again(), "sum 28.0")
+                self.assertGreater(break_links(*workers), 0)
+                answers = [again()]
+                while answers[-1] != "sum 28.0":
+                    self.assertRegex(answers[-1], "lost .*DATA_LOSS")
+                    self.assertLess(len(answers), 1000)
+                    answers.append(again())
+            self.assertEqual(up.children("worker"), workers)
 
     def test_lost_worker_harms_only_what_touched_it(self):
         script = """
