@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -37,7 +37,10 @@ _LENGTH = struct.Struct("<I")
 # another one.
 _THREADS_MAX = 64
 _CONNECT_SECONDS = 30.0
+_KEEPALIVE_SECONDS = 30
 _ANSWER_SECONDS = 60.0
+# Of what a function raised; the proxy passes on so much.
+_ERROR_BYTES_MAX = 60_000
 
 TOKEN = 17
 # IFRT's DType -> (numpy's type, bits of an element on the device)
@@ -120,6 +123,15 @@ def pack(value: Value, result) -> bytes:
     return np.bitwise_or.reduce(elements.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8).tobytes()
 
 
+def error_text() -> str:
+    """The traceback of the exception at hand, without its middle if it is long, as text that every encoding can take."""
+    text = traceback.format_exc().encode(errors="backslashreplace")
+    if len(text) > _ERROR_BYTES_MAX:
+        half = _ERROR_BYTES_MAX // 2
+        text = text[:half] + b"\n... (%d bytes) ...\n" % (len(text) - 2 * half) + text[-half:]
+    return text.decode(errors="ignore")
+
+
 def _from_bits(elements: np.ndarray, value: Value) -> np.ndarray:
     """Low bits of bytes as numpy's one element a byte; signed integers get their sign back."""
     if value.dtype.name in ("int1", "int2", "int4"):
@@ -128,13 +140,23 @@ def _from_bits(elements: np.ndarray, value: Value) -> np.ndarray:
     return elements.view(value.dtype)
 
 
-class Agent:
-    """One attached connection. `token` comes from a device of the session."""
+class Refused(RuntimeError):
+    """The proxy is there, and its session isn't, or has an agent already."""
 
-    def __init__(self, host: str, port: int, token: str, registry: Registry):
+
+class Agent:
+    """One attached connection. `token` comes from a device of the session; `lost` is called, on a thread of its own, when
+    the connection has ended."""
+
+    def __init__(self, host: str, port: int, token: str, registry: Registry, lost: Callable[[], None] = lambda: None):
         self._registry = registry
+        self._lost = lost
         self._socket = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A program may call nobody for hours, and what is between here and the proxy forget the connection.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS)
         self._sending = threading.Lock()
         self._calls: queue.SimpleQueue = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -147,7 +169,7 @@ class Agent:
         kind, head, _ = self._receive()
         if kind != WELCOME or head.get("error"):
             self._socket.close()
-            raise RuntimeError(f"the proxy refuses this process's agent: {head.get('error', 'unexpected answer')}")
+            raise Refused(f"the proxy refuses this process's agent: {head.get('error', 'unexpected answer')}")
         self._socket.settimeout(None)
         threading.Thread(target=self._read, name="switchtower agent", daemon=True).start()
         threading.Thread(target=self._retire, name="switchtower retire", daemon=True).start()
@@ -222,6 +244,7 @@ class Agent:
                         answer.put(head)
         except Exception as error:  # pylint: disable=broad-except
             self._end(str(error) or type(error).__name__)
+            self._lost()
 
     def _end(self, why: str) -> None:
         """Nobody reads on. The proxy must hear of it: it fails the calls that wait, and takes the session's next agent."""
@@ -265,7 +288,7 @@ class Agent:
             try:
                 answer, results = {"call": call}, self._run(head, payload)
             except BaseException:  # pylint: disable=broad-except
-                answer, results = {"call": call, "error": traceback.format_exc()}, ()
+                answer, results = {"call": call, "error": error_text()}, ()
             try:
                 self._send(RETURN, answer, results)
             except OSError as error:

@@ -6,6 +6,7 @@ as it is, with one warning.
   buffers        buffer_callback's functions are callbacks too (buffer_callbacks.py).
   local devices  callbacks get their arguments on a local CPU device, also where only "proxy" is in JAX_PLATFORMS.
   copies         device_put to a sharding of another client's devices goes by the host.
+  host arrays    go as copies where the wheel refuses their strides (host_arrays.py).
   dlpack         arrays of other libraries come and go by the host (dlpack.py).
   names          where only "proxy" is there, the name that its devices report leads to it.
   memory_stats   asks the agent.
@@ -18,16 +19,20 @@ as it is, with one warning.
   passes         of the user's own that jax gives to XLA can't run in the server: a warning says so.
 """
 
+import contextlib
+import functools
 import logging
 import os
+import sys
 import threading
+import time
 import weakref
 
 import jax
 import numpy as np
 
-from switchtower import async_collectives, buffer_callbacks, dlpack, lowered_costs, partitioning, unreduced
-from switchtower.agent import Agent
+from switchtower import async_collectives, buffer_callbacks, dlpack, host_arrays, lowered_costs, partitioning, unreduced
+from switchtower.agent import Agent, Refused
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
 
@@ -37,6 +42,10 @@ KNOWN_VERSIONS = ("0.10.1", "0.10.2", "0.11.0", "0.12.0.1")
 
 _CALLBACK_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 _RUNTIME = "proxy/switchtower"
+# The proxy may not have seen yet that the connection has ended. A session that has ended isn't there after a minute either.
+_ATTACH_AGAIN_AFTER = (0, 0.1, 1, 5, 15, 40)
+# What jax keeps for a thread and compiles programs by.
+_CONTEXTS = ("enable_x64", "default_matmul_precision", "numpy_dtype_promotion", "numpy_rank_promotion", "default_prng_impl")
 
 _registry = Registry()
 _agents: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # client -> Agent
@@ -70,6 +79,7 @@ def install() -> None:
     debugging.xla_bridge = Overlay(debugging.xla_bridge, local_devices=_local_devices)
     _send_call_sites()
     dlpack.install(_is_ours, _local_client)
+    host_arrays.install(_is_ours)
     lowered_costs.install(_local_client)
     unreduced.install()
     partitioning.install(_is_ours)
@@ -90,13 +100,30 @@ def _is_ours(client) -> bool:
 
 
 def agent_of(client) -> Agent:
-    """The agent of a session, attached on first use."""
+    """The agent of a session, attached on first use and whenever its connection was lost."""
     with _lock:
         agent = _agents.get(client)
         if agent is None or agent.closed:
             host, port = _address(jax.config.read("jax_backend_target"))
-            agent = _agents[client] = Agent(host, port, client.devices()[0].switchtower_agent, _registry)
+            token = client.devices()[0].switchtower_agent
+            lost = functools.partial(_attach_again, weakref.ref(client))
+            agent = _agents[client] = Agent(host, port, token, _registry, lost)
         return agent
+
+
+def _attach_again(of) -> None:
+    """Programs that are compiled already ask nobody for an agent, and call functions all the same."""
+    for seconds in _ATTACH_AGAIN_AFTER:
+        time.sleep(seconds)
+        client = of()
+        if client is None or sys.is_finalizing():
+            return
+        try:
+            agent_of(client)
+            return
+        except (Refused, OSError, ConnectionError) as error:
+            _log.debug("the agent isn't attached again: %s", error)
+        del client
 
 
 def _address(target: str) -> tuple[str, int]:
@@ -127,13 +154,31 @@ def _lowering_builder(ffi):
             if not _is_ours(client):
                 return lower(ctx, *operands, index=index)
             agent_of(client)
-            handle = _registry.add(module.host_callbacks[int(index)])
+            handle = _registry.add(_in_this_context(module.host_callbacks[int(index)]))
             module.add_keepalive(handle)
             return lower(ctx, *operands, index=type(index)(handle.number))
 
         return lower_callback
 
     return build_ffi_lowering_function
+
+
+def _in_this_context(function):
+    """jax's settings of the thread that lowers the program, for the agent's thread that runs its functions."""
+    from jax._src import config
+
+    states = [state for state in (getattr(config, name, None) for name in _CONTEXTS) if state is not None]
+    wanted = [state.value for state in states]
+
+    @functools.wraps(function)
+    def run(*args):
+        with contextlib.ExitStack() as stack:
+            for state, value in zip(states, wanted):
+                if state.value != value:
+                    stack.enter_context(state(value))
+            return function(*args)
+
+    return run
 
 
 def _compile_without_functions(compile_and_load):

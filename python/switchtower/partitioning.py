@@ -113,6 +113,8 @@ def _inspect(module, call, ways) -> None:
     if function is None:
         raise Unknown
     rank = rank_of(call.operands[0])
+    if not ways:
+        _log.warning("inspect_array_sharding: how a value lies isn't known before the program is compiled")
     for way in ways:
         function(to_hlo(way.results[0], way.mesh, rank))
     call.erase()

@@ -1,4 +1,4 @@
-"""Threads of the wheel's client that wake less often.
+"""Threads of the wheel's client that wake less often, and an end without a warning.
 
 Its gRPC reads sockets on threads of its own, which wake each other for every message and then the thread that waits for
 it. Without that "experiment" the waiting thread reads the socket itself, and a client that waits for each launch has
@@ -9,8 +9,11 @@ core from whatever runs there: on a machine that also has workers, a training st
 is a constant of the wheel, but the kernel may let threads sleep longer than they ask for, up to their "timer slack",
 which they inherit from the thread that starts them. What is late by it are releases of arrays; all other requests send
 what waits before them.
+
+When the process ends, its client hangs up and then warns, with a stack trace, that the server has disconnected.
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -37,7 +40,16 @@ def install() -> None:
             return get_client(*args, **kwargs)
 
     quiet_client.__wrapped__ = get_client
+    atexit.register(_only_errors)
     ifrt_proxy.get_client = quiet_client
+
+
+def _only_errors() -> None:
+    import jax
+    from jax._src.lib import utils
+
+    if jax.config.jax_logging_level in (None, "NOTSET") and hasattr(utils, "absl_set_min_log_level"):
+        utils.absl_set_min_log_level(2)  # who names a level has chosen
 
 
 @contextlib.contextmanager

@@ -61,8 +61,8 @@ def placements(module: ir.Module, calls: Sequence[ir.Operation], partitions: int
     }
     found: dict[int, list[Placement]] = defaultdict(list)
     for call in calls_of(propagated, lambda call: _NUMBER in call.attributes):
-        operands = tuple(_sharding_of(value) for value in call.operands)
-        results = tuple(_sharding_of(value) for value in call.results)
+        operands = tuple(_sharding_of(value, meshes) for value in call.operands)
+        results = tuple(_sharding_of(value, meshes) for value in call.results)
         used = {_mesh_of(sharding, meshes) for sharding in operands + results if sharding is not None}
         # Nothing is cut: any mesh can say so.
         used = used or {mesh for mesh in list(meshes.values())[:1]}
@@ -74,7 +74,13 @@ def placements(module: ir.Module, calls: Sequence[ir.Operation], partitions: int
     return [found[number] for number in range(len(calls))]
 
 
-def _sharding_of(value: ir.Value):
+def _sharding_of(value: ir.Value, meshes):
+    """None: whole on every device. jax says so of arguments on no device in particular by a mesh without axes."""
+    sharding = _annotated(value) if rank_of(value) > 0 else None
+    return sharding if sharding is not None and len(_mesh_of(sharding, meshes).axes) > 0 else None
+
+
+def _annotated(value: ir.Value):
     if isinstance(value, ir.BlockArgument):
         owner, index = value.owner.owner.operation, value.arg_number
         if owner.name == "func.func":
@@ -86,8 +92,7 @@ def _sharding_of(value: ir.Value):
         owner, index = value.owner, ir.OpResult(value).result_number
     if "sdy.sharding" not in owner.attributes:
         return None
-    sharding = sdy.TensorShardingAttr(sdy.TensorShardingPerValueAttr(owner.attributes["sdy.sharding"]).shardings[index])
-    return sharding if rank_of(value) > 0 else None
+    return sdy.TensorShardingAttr(sdy.TensorShardingPerValueAttr(owner.attributes["sdy.sharding"]).shardings[index])
 
 
 def _size(mesh) -> int:

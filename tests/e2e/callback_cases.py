@@ -206,6 +206,15 @@ def debug_print_formats():
 
 
 @case
+def in_a_context_of_64_bits():
+    log = Log()
+    with jax.enable_x64(True):
+        jax.jit(lambda x: jax.debug.callback(log, x))(2**40 + 1)
+        twice = jax.jit(lambda x: jax.pure_callback(lambda v: np.float64(v) * 2, jax.ShapeDtypeStruct((), jnp.float64), x))(1.1)
+        return [log.in_order(), float(twice)]
+
+
+@case
 def runs_jax_inside():
     f = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(jnp.cumsum(v)), x, x))
     return f(jnp.arange(5)).tolist()

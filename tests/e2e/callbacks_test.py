@@ -67,6 +67,21 @@ for function in (lambda ctx, out, v: 3, lambda ctx, out, v: ctx.stream):
         self.assertRegex(out, r"ERROR .*must not return any values")
         self.assertRegex(out, r"ERROR .*GPU context is not available: the function runs in the client's process")
 
+    def test_an_agent_whose_connection_breaks_attaches_again(self):
+        with Up((1, 2, 2)) as up:
+            out = self.run_ok(up, """
+import socket
+from switchtower import jax_patches
+f = jax.jit(lambda x: jax.pure_callback(lambda v: v + 1, x, x))
+print(float(f(jnp.float32(1))))
+for _ in range(3):
+  agent = jax_patches._agents[jax.devices()[0].client]
+  agent._socket.shutdown(socket.SHUT_RDWR)
+  while jax_patches._agents[jax.devices()[0].client] is agent: time.sleep(0.01)
+  print(float(f(jnp.float32(2))))
+""")
+        self.assertEqual(out.split(), ["2.0", "3.0", "3.0", "3.0"])
+
     def test_a_callback_that_never_returns_holds_up_nobody_else(self):
         with Up((1, 2, 2)) as up:
             stuck = up.popen(PRELUDE + """

@@ -75,6 +75,11 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(done.stdout.splitlines()[0].endswith(":/mine"), done.stdout)
         self.assertEqual(done.stdout.splitlines()[1], "proxy")
 
+    def test_a_program_ends_without_a_warning(self):
+        done = switchtower("run", "--", sys.executable, "-c", "import jax; print(jax.numpy.arange(3) + 1)")
+        self.assertEqual(done.stdout, "[1 2 3]\n", done.stderr)
+        self.assertNotIn("disconnected", done.stderr)
+
     def test_log_dir_has_a_log_for_each_role(self):
         with tempfile.TemporaryDirectory() as folder:
             with Up((1, 2, 1), [f"--log-dir={folder}"]):

@@ -25,10 +25,10 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         test.addCleanup(self._listener.close)
 
-    def attach(self, registry: Registry) -> "tuple[agents.Agent, Link]":
+    def attach(self, registry: Registry, *lost) -> "tuple[agents.Agent, Link]":
         made = []
         port = self._listener.getsockname()[1]
-        thread = threading.Thread(target=lambda: made.append(agents.Agent("127.0.0.1", port, "1:x", registry)))
+        thread = threading.Thread(target=lambda: made.append(agents.Agent("127.0.0.1", port, "1:x", registry, *lost)))
         thread.start()
         link = Link(self._listener.accept()[0])
         assert link.receive()[0] == agents.HELLO
@@ -130,6 +130,24 @@ class AgentTest(unittest.TestCase):
             link.send(agents.CALL, call(2))
             answers.append(link.receive())
         self.assertEqual(answers, [(agents.RETURN, {"call": number}) for number in range(3)])
+
+    def test_what_a_function_raises_goes_out_whatever_its_text(self):
+        def bad():
+            raise ValueError("the beginning " + "\udcff\0" * 1_000_000 + " the end")
+        handle = self.registry.add(bad)
+        _, link = self.proxy.attach(self.registry)
+        link.send(agents.CALL, {"call": 1, "callback": handle.number})
+        kind, head = link.receive()
+        self.assertEqual((kind, head["call"]), (agents.RETURN, 1))
+        self.assertLess(len(head["error"].encode()), 64 << 10)
+        self.assertRegex(head["error"], r"(?s)Traceback.*ValueError: the beginning \\udcff.* the end")
+
+    def test_a_lost_connection_is_told(self):
+        lost = threading.Event()
+        agent, link = self.proxy.attach(self.registry, lost.set)
+        link.socket.close()
+        self.assertTrue(lost.wait(60))
+        self.assertTrue(agent.closed)
 
     def test_who_asks_when_the_connection_ends_hears_so(self):
         agent, link = self.proxy.attach(self.registry)

@@ -155,6 +155,25 @@ class PartitionedCallbacks(unittest.TestCase):
             self.assertEqual(ir.RankedTensorType(call.operands[0].type).shape, [2])
             self.assertEqual(call.parent.operation.name, "sdy.manual_computation")
 
+    def test_scalars_beside_it_lie_nowhere_in_particular(self):
+        @custom_partitioning
+        def scaled(a, by):
+            return a * by
+
+        scaled.def_partition(
+            lambda mesh, arguments, result: (mesh, lambda a, by: a * by, arguments[0].sharding, tuple(a.sharding for a in arguments)),
+            sharding_rule="i, -> i")
+        heard = []
+
+        def function(a, by):
+            jax.debug.callback(lambda a, by: None, a, by, partitioned=True)
+            jax.debug.inspect_array_sharding(by, callback=heard.append)
+            return scaled(a, by)
+
+        left = asked(function, put(np.arange(8.0), "x"), 3.0)
+        self.assertEqual(left, ["xla_ffi_partitioned_python_cpu_callback"])  # by device
+        self.assertEqual([sharding.spec for sharding in heard], [P()])
+
     def test_what_is_cut_in_several_ways_says_what_to_do(self):
         look = jax.jit(lambda a: jax.debug.callback(lambda a: None, a, partitioned=True))
         a, b = put(np.arange(8.0), "x"), put(np.arange(8.0), "y")

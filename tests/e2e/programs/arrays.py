@@ -60,6 +60,19 @@ def strided_inputs():
 
 
 @program
+def inputs_that_walk_backwards_or_stand_still():
+    m = mesh()
+    a, rows = data(16, 24), data(24)
+    still = np.broadcast_to(rows, (16, 24))
+    aligned = NamedSharding(m, P("x"))
+    f = jax.jit(lambda v: v * 2)
+    return (jnp.asarray(a[::-1]), jnp.ones(24) + rows[::-1], [f(a[:, ::-1]) for _ in range(3)], f.lower(a).compile()(np.flip(a)),
+            put(still, m, P("x")), put(still, m, P()), jax.device_put(np.rot90(a), jax.devices()[1]),
+            jax.make_array_from_callback((16, 24), aligned, lambda index: still[index]),
+            jax.make_array_from_process_local_data(aligned, still))
+
+
+@program
 def column_major_collectives():
     m = mesh()
     f = smap(lambda a: (lax.psum(a.T @ a, "x"), lax.all_gather(a.T, "x", axis=1, tiled=True)), m, P("x"), (P(), P()))
