@@ -140,6 +140,12 @@ def _from_bits(elements: np.ndarray, value: Value) -> np.ndarray:
     return elements.view(value.dtype)
 
 
+def address_of(target: str) -> tuple[str, int]:
+    """Of JAX_BACKEND_TARGET."""
+    host, _, port = target.rpartition("/")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 class Refused(RuntimeError):
     """The proxy is there, and its session isn't, or has an agent already."""
 

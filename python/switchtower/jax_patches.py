@@ -32,7 +32,7 @@ import jax
 import numpy as np
 
 from switchtower import async_collectives, buffer_callbacks, dlpack, host_arrays, lowered_costs, partitioning, unreduced
-from switchtower.agent import Agent, Refused
+from switchtower.agent import Agent, Refused, address_of
 from switchtower.overlay import Overlay
 from switchtower.registry import Registry
 
@@ -104,7 +104,7 @@ def agent_of(client) -> Agent:
     with _lock:
         agent = _agents.get(client)
         if agent is None or agent.closed:
-            host, port = _address(jax.config.read("jax_backend_target"))
+            host, port = address_of(jax.config.read("jax_backend_target"))
             token = client.devices()[0].switchtower_agent
             lost = functools.partial(_attach_again, weakref.ref(client))
             agent = _agents[client] = Agent(host, port, token, _registry, lost)
@@ -124,11 +124,6 @@ def _attach_again(of) -> None:
         except (Refused, OSError, ConnectionError) as error:
             _log.debug("the agent isn't attached again: %s", error)
         del client
-
-
-def _address(target: str) -> tuple[str, int]:
-    host, _, port = target.rpartition("/")[2].rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 # ---- call sites

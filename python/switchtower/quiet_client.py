@@ -20,6 +20,8 @@ import functools
 import os
 import sys
 
+from switchtower import forks
+
 SLACK_NS = 1_000_000
 EXPERIMENTS = "GRPC_EXPERIMENTS"
 OWN_POLLER = "event_engine_client"
@@ -35,9 +37,10 @@ def install() -> None:
     get_client = ifrt_proxy.get_client
 
     @functools.wraps(get_client)
-    def quiet_client(*args, **kwargs):
+    def quiet_client(target, *args, **kwargs):
+        forks.protect(target)
         with timer_slack(SLACK_NS), without_experiment(OWN_POLLER):
-            return get_client(*args, **kwargs)
+            return get_client(target, *args, **kwargs)
 
     quiet_client.__wrapped__ = get_client
     atexit.register(_only_errors)

@@ -125,8 +125,8 @@ class Versions(unittest.TestCase):
 
 class Addresses(unittest.TestCase):
     def test_targets(self):
-        self.assertEqual(jax_patches._address("grpc://10.0.0.1:29000"), ("10.0.0.1", 29000))
-        self.assertEqual(jax_patches._address("grpc://[::1]:7"), ("::1", 7))
+        self.assertEqual(agent.address_of("grpc://10.0.0.1:29000"), ("10.0.0.1", 29000))
+        self.assertEqual(agent.address_of("grpc://[::1]:7"), ("::1", 7))
 
 
 if __name__ == "__main__":
