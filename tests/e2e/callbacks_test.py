@@ -159,8 +159,8 @@ assert float(jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(v)[::-1], 
             out = self.run_ok(up, """
 from switchtower.agent import Agent
 from switchtower.registry import Registry
-from switchtower.jax_patches import _address
-host, port = _address(jax.config.read("jax_backend_target"))
+from switchtower.agent import address_of
+host, port = address_of(jax.config.read("jax_backend_target"))
 token = jax.devices()[0].switchtower_agent
 for wrong in ("", token[:-1] + ("0" if token[-1] != "0" else "1"), token.replace(":", ";")):
   try:

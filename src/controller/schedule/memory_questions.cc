@@ -7,12 +7,14 @@ namespace switchtower {
 
 void MemoryQuestions::Ask(const ClusterView& view, std::vector<std::pair<DeviceId, Place>> devices, int64_t limit,
                           Callback<std::vector<DeviceMemory>> done) {
+  auto question = std::make_shared<Question>();
+  question->limit = limit;
   std::map<int32_t, std::vector<std::pair<DeviceId, int32_t>>> by_seat;
   for (const auto& [device, place] : devices) {
     if (view.link(place.seat) != nullptr) by_seat[place.seat].emplace_back(device, place.ordinal);
+    // A worker that isn't in yet holds nothing.
+    if (view.state(place.seat) == ClusterView::SeatState::kWaiting) question->answer.push_back({device, 0, 0, limit});
   }
-  auto question = std::make_shared<Question>();
-  question->limit = limit;
   question->done = std::move(done);
   // One more, for the case that there is nobody to ask.
   question->remaining = by_seat.size() + 1;

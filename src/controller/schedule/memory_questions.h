@@ -19,7 +19,7 @@ namespace switchtower {
 
 class MemoryQuestions {
  public:
-  // Devices without a worker are left out of the answer. `limit`: bytes of each device, 0: not limited.
+  // Devices that have lost their worker are left out of the answer. `limit`: bytes of each device, 0: not limited.
   void Ask(const ClusterView& view, std::vector<std::pair<DeviceId, Place>> devices, int64_t limit,
            Callback<std::vector<DeviceMemory>> done);
   void OnAnswer(const WorkerLink& link, const MemoryInUse& answer);
