@@ -121,7 +121,7 @@ def _attach_again(of) -> None:
         try:
             agent_of(client)
             return
-        except (Refused, OSError, ConnectionError) as error:
+        except (Refused, OSError) as error:
             _log.debug("the agent isn't attached again: %s", error)
         del client
 
