@@ -93,6 +93,7 @@ void FakeSession::MakeErrorArray(ArrayId result, const ArraySpec& spec, absl::St
 
 absl::Status FakeSession::MakeArray(ArrayId result, const ArraySpec& spec, std::vector<HostShard> shards,
                                     uint64_t user_context) {
+  ++array_calls_;
   RETURN_IF_ERROR(CheckFree({result}));
   FakeArray array = PendingArray(spec);
   for (HostShard& host : shards) {
@@ -315,6 +316,7 @@ absl::Status FakeSession::Delete(absl::Span<const ArrayId> arrays) {
 }
 
 absl::Status FakeSession::Destruct(absl::Span<const ArrayId> arrays) {
+  ++array_calls_;
   absl::Status status;
   for (ArrayId id : arrays) {
     if (arrays_.erase(id) == 0) {

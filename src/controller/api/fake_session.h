@@ -4,6 +4,7 @@
 // Threads: as Session; the members for tests from any thread.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -29,6 +30,8 @@ class FakeSession final : public Session {
   void HoldLaunches() EXCLUDES(mutex_);
   void ReleaseLaunches() EXCLUDES(mutex_);
   size_t arrays() const { return arrays_.size(); }
+  // Calls of MakeArray and Destruct so far.
+  size_t array_calls() const { return array_calls_; }
   bool closed() const { return closed_; }
   ClientCallServer* calls() const { return calls_.get(); }
 
@@ -93,6 +96,7 @@ class FakeSession final : public Session {
   absl::flat_hash_map<uint64_t, std::shared_ptr<const CompiledProgram>> executables_;
   std::shared_ptr<ClientCallServer> calls_;
   bool closed_ = false;
+  std::atomic<size_t> array_calls_ = 0;
 
   mutable Mutex mutex_;
   bool hold_ GUARDED_BY(mutex_) = false;
