@@ -1,7 +1,7 @@
 // The CompileService of a proxy: memory, then disk, then the compilers.
 //
 // A request is named by its content. Equal requests that come while the first is being compiled wait for it
-// and share its outcome; an error isn't remembered beyond them.
+// and share its outcome; an error isn't remembered beyond them. A compile that nobody waits for any more is given up.
 //
 // Place:    compiler; owned by main, used by the controller.
 // Threads:  any. Hashing and disk I/O run on a small pool of its own, so a caller on a strand isn't held up.
@@ -28,8 +28,8 @@ class CachingCompileService : public CompileService {
   struct Options {
     // Names the plug-in's build in the key (see PluginVersion).
     std::string compiler_version;
-    // Compiled programs kept in memory; those that are in use elsewhere cost nothing more. Small: the disk has them too,
-    // and what a session compiled shouldn't stay in the proxy when it has gone.
+    // Compiled programs kept in memory; those that are in use elsewhere cost nothing more. Small: the disk has them
+    // too, and what a session compiled shouldn't stay in the proxy when it has gone.
     uint64_t memory_bytes_max = uint64_t{2} << 20;
     int threads = 2;
   };
@@ -44,7 +44,8 @@ class CachingCompileService : public CompileService {
                         std::unique_ptr<ProgramCache> cache);
   ~CachingCompileService() override;
 
-  void Compile(CompileRequest request, Done done) override;
+  void Compile(CompileRequest request, Done done) override EXCLUDES(mutex_);
+  void EndSession(SessionId session) override EXCLUDES(mutex_);
   Stats stats() EXCLUDES(mutex_);
 
  private:
@@ -55,10 +56,29 @@ class CachingCompileService : public CompileService {
     uint64_t bytes = 0;
   };
 
+  struct Waiter {
+    SessionId session;
+    Done done;
+  };
+  // One look at the disk and, if it isn't there, one call of the compiler.
+  struct Search {
+    uint64_t number = 0;
+    std::vector<Waiter> waiters;
+  };
+  // Requests of a session that the pool hasn't come to.
+  struct Entering {
+    size_t count = 0;
+    bool ended = false;  // the session
+  };
+
   // On the pool.
   void LookUp(CompileRequest request, Done done) EXCLUDES(mutex_);
-  // Completes everyone who waits for `id`.
-  void Finish(const ProgramId& id, absl::StatusOr<Program> result) EXCLUDES(mutex_);
+  void CompileAnew(uint64_t number, const ProgramId& id, CompileRequest request) EXCLUDES(mutex_);
+  // False if the session has ended since it asked.
+  bool Enter(SessionId session) REQUIRES(mutex_);
+  // Completes everyone who waits for this search, if anyone does.
+  void Finish(uint64_t number, const ProgramId& id, absl::StatusOr<Program> result) EXCLUDES(mutex_);
+  bool IsWanted(uint64_t number, const ProgramId& id) REQUIRES(mutex_);
   Program FindResident(const ProgramId& id) REQUIRES(mutex_);
   void Keep(const Program& program) REQUIRES(mutex_);
 
@@ -70,7 +90,9 @@ class CachingCompileService : public CompileService {
   // Most recently used first.
   std::list<Resident> residents_ GUARDED_BY(mutex_);
   absl::flat_hash_map<ProgramId, std::list<Resident>::iterator> by_id_ GUARDED_BY(mutex_);
-  absl::flat_hash_map<ProgramId, std::vector<Done>> in_progress_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<SessionId, Entering> entering_ GUARDED_BY(mutex_);
+  absl::flat_hash_map<ProgramId, Search> searches_ GUARDED_BY(mutex_);
+  uint64_t last_search_ GUARDED_BY(mutex_) = 0;
   // Last, so that it ends first: its tasks use the rest.
   ThreadPool pool_;
 };

@@ -1,9 +1,12 @@
 #include "compiler/caching_compile_service.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,16 +22,39 @@ using Result = absl::StatusOr<std::shared_ptr<const CompiledProgram>>;
 // Keeps requests until the test answers them.
 class FakeCompiler : public ProgramCompiler {
  public:
-  void Compile(const ProgramId& id, CompileRequest request, Done done) override {
+  void Compile(uint64_t number, const ProgramId& id, CompileRequest request, Done done) override {
     {
       MutexLock lock(mutex_);
       if (!stopped_) {
-        calls_.push_back({id, std::move(done)});
+        calls_.push_back({number, id, std::move(done)});
         arrived_.NotifyAll();
         return;
       }
     }
     done(absl::CancelledError("stopped"));
+  }
+  void Join(uint64_t number, SessionId session) override {
+    MutexLock lock(mutex_);
+    joined_.insert(session);
+  }
+  void GiveUp(uint64_t number) override {
+    std::vector<Call> given_up;
+    {
+      MutexLock lock(mutex_);
+      auto it = std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) { return call.number == number; });
+      if (it == calls_.end()) return;
+      given_up.push_back(std::move(*it));
+      calls_.erase(it);
+    }
+    for (Call& call : given_up) call.done(absl::CancelledError("given up"));
+  }
+  size_t calls() {
+    MutexLock lock(mutex_);
+    return calls_.size();
+  }
+  std::set<SessionId> sessions() {
+    MutexLock lock(mutex_);
+    return joined_;
   }
   void Stop() override {
     {
@@ -61,6 +87,7 @@ class FakeCompiler : public ProgramCompiler {
 
  private:
   struct Call {
+    uint64_t number;
     ProgramId id;
     Done done;
   };
@@ -72,6 +99,7 @@ class FakeCompiler : public ProgramCompiler {
   Mutex mutex_;
   CondVar arrived_;
   std::vector<Call> calls_ GUARDED_BY(mutex_);
+  std::set<SessionId> joined_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;
 };
 
@@ -83,10 +111,12 @@ struct Fixture {
     options.memory_bytes_max = memory;
     service = std::make_unique<CachingCompileService>(options, std::move(fake), std::move(cache));
   }
-  std::future<Result> Start(const std::string& module, int partitions = 1, int64_t first_device = 0) {
+  std::future<Result> Start(const std::string& module, int partitions = 1, int64_t first_device = 0,
+                            uint64_t session = 1) {
     auto promise = std::make_shared<std::promise<Result>>();
-    service->Compile({module, TestOptions(partitions, first_device).SerializeAsString(), DeviceType{}},
-                     [promise](Result result) { promise->set_value(std::move(result)); });
+    service->Compile(
+        {module, TestOptions(partitions, first_device).SerializeAsString(), DeviceType{}, SessionId{session}},
+        [promise](Result result) { promise->set_value(std::move(result)); });
     return promise->get_future();
   }
   FakeCompiler* compiler;
@@ -156,6 +186,46 @@ TEST(CachingCompileServiceTest, FindsOnDiskWhatAnotherCompiled) {
     EXPECT_EQ(f.service->stats().disk_hits, 1u);
   }
   fs::remove_all(root);
+}
+
+TEST(CachingCompileServiceTest, WhatOnlyAnEndedSessionWaitsForIsGivenUp) {
+  Fixture f;
+  std::future<Result> alone = f.Start("m", 1, 0, 1);
+  while (f.compiler->calls() < 1) std::this_thread::yield();
+  f.service->EndSession(SessionId{1});
+  EXPECT_EQ(alone.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(f.compiler->calls(), 0u);
+  EXPECT_EQ(f.service->stats().in_progress, 0u);
+  std::future<Result> next = f.Start("m", 1, 0, 2);
+  f.compiler->Answer(true);
+  EXPECT_TRUE(next.get().ok());
+}
+
+TEST(CachingCompileServiceTest, WhatAnotherSessionWaitsForGoesOn) {
+  Fixture f;
+  std::future<Result> first = f.Start("m", 1, 0, 1);
+  while (f.compiler->calls() < 1) std::this_thread::yield();
+  std::future<Result> second = f.Start("m", 1, 0, 2);
+  while (!f.compiler->sessions().contains(SessionId{2})) std::this_thread::yield();
+  f.service->EndSession(SessionId{1});
+  EXPECT_EQ(first.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(f.compiler->calls(), 1u);
+  f.compiler->Answer(true);
+  EXPECT_TRUE(second.get().ok());
+}
+
+TEST(CachingCompileServiceTest, SessionsThatEndAtAnyTimeLeaveNothing) {
+  Fixture f;
+  std::vector<std::future<Result>> results;
+  for (uint64_t session = 1; session <= 300; ++session) {
+    results.push_back(f.Start("m", 1, 0, session));
+    if (session % 3 == 0) std::this_thread::yield();
+    if (session > 1) f.service->EndSession(SessionId{session - 1});
+  }
+  f.service->EndSession(SessionId{300});
+  for (std::future<Result>& result : results) EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(f.service->stats().in_progress, 0u);
+  while (f.compiler->calls() > 0) std::this_thread::yield();
 }
 
 TEST(CachingCompileServiceTest, TheEndAnswersEverybody) {

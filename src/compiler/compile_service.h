@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "types/device.h"
+#include "types/ids.h"
 #include "types/program.h"
 
 namespace switchtower {
@@ -21,6 +22,7 @@ struct CompileRequest {
   std::string module;   // as sent by the client: a StableHLO portable artifact
   std::string options;  // serialised xla.CompileOptionsProto
   DeviceType device_type;
+  SessionId session = {};  // who asks: sessions take turns
 };
 
 class CompileService {
@@ -29,6 +31,9 @@ class CompileService {
   virtual ~CompileService() = default;
   // The result doesn't depend on which devices the options assign, only on how many.
   virtual void Compile(CompileRequest request, Done done) = 0;
+  // The session has ended: its `done`s run with Cancelled, if they haven't yet, and what nobody else waits for isn't
+  // compiled any further. It asks for nothing after this.
+  virtual void EndSession(SessionId session) = 0;
 };
 
 }  // namespace switchtower

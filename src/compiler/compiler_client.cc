@@ -26,6 +26,11 @@ int SlotsOf(const CompilerClient::Options& options) {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 16);
 }
 
+void Signal(const UniqueFd& event) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(event.get(), &one, sizeof(one));
+}
+
 bool IsNameByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
 }  // namespace
@@ -44,28 +49,50 @@ std::string GuessProgramName(std::string_view module) {
 }
 
 CompilerClient::CompilerClient(Options options)
-    : options_(std::move(options)), max_slots_(SlotsOf(options_)), stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  CHECK(stop_event_.valid());
+    : options_(std::move(options)),
+      max_slots_(2 * SlotsOf(options_)),
+      queue_(static_cast<size_t>(SlotsOf(options_)), static_cast<size_t>(SlotsOf(options_))) {
   CHECK(!options_.command.empty());
 }
 
 CompilerClient::~CompilerClient() { Stop(); }
 
-void CompilerClient::Compile(const ProgramId& id, CompileRequest request, Done done) {
+void CompilerClient::Compile(uint64_t number, const ProgramId& id, CompileRequest request, Done done) {
   absl::Status refused;
   {
     MutexLock lock(mutex_);
+    const size_t waiting = queue_.waiting(request.session);
     if (stopping_) {
       refused = absl::CancelledError("the compiler is shutting down");
-    } else if (jobs_.size() >= options_.max_waiting) {
-      refused = absl::ResourceExhaustedError(fmt::format("{} programs wait to be compiled already", jobs_.size()));
+    } else if (waiting >= options_.max_waiting) {
+      refused = absl::ResourceExhaustedError(fmt::format("{} programs wait to be compiled already", waiting));
     } else {
-      jobs_.push_back(Job{id, std::move(request), std::move(done)});
-      StartSlotIfNeeded();
-      wake_.NotifyOne();
+      queue_.Add(std::make_shared<CompileJob>(CompileJob{number, id, std::move(request), std::move(done), {}}));
+      WakeSlot();
     }
   }
   if (!refused.ok()) done(refused);
+}
+
+void CompilerClient::Join(uint64_t number, SessionId session) {
+  MutexLock lock(mutex_);
+  queue_.Join(number, session);
+  WakeSlot();
+}
+
+void CompilerClient::GiveUp(uint64_t number) {
+  CompileQueue::JobPtr job;
+  {
+    MutexLock lock(mutex_);
+    job = queue_.Find(number);
+    if (job == nullptr) return;
+    if (!queue_.Drop(number)) {
+      Signal(job->given_up);  // its slot hears of it
+      return;
+    }
+    ++stats_.failed;
+  }
+  job->done(absl::CancelledError("the compile was given up: nobody waits for it any more"));
 }
 
 void CompilerClient::Warm() {
@@ -79,29 +106,34 @@ void CompilerClient::Warm() {
 
 void CompilerClient::Stop() {
   std::vector<std::thread> threads;
-  std::deque<Job> unstarted;
+  std::vector<CompileQueue::JobPtr> unstarted;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
     threads.swap(threads_);
-    unstarted.swap(jobs_);
+    for (CompileQueue::JobPtr& job : queue_.all()) {
+      if (queue_.Drop(job->number)) {
+        unstarted.push_back(std::move(job));
+      } else {
+        Signal(job->given_up);
+      }
+    }
     wake_.NotifyAll();
   }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(stop_event_.get(), &one, sizeof(one));
-  for (Job& job : unstarted) job.done(absl::CancelledError("the compiler is shutting down"));
+  for (const CompileQueue::JobPtr& job : unstarted) job->done(absl::CancelledError("the compiler is shutting down"));
   for (std::thread& thread : threads) thread.join();
 }
 
 CompilerClient::Stats CompilerClient::stats() {
   MutexLock lock(mutex_);
   Stats stats = stats_;
-  stats.waiting = jobs_.size();
+  stats.waiting = queue_.waiting();
   return stats;
 }
 
-void CompilerClient::StartSlotIfNeeded() {
-  if (static_cast<size_t>(idle_slots_) >= jobs_.size() || live_slots_ >= max_slots_) return;
+void CompilerClient::WakeSlot() {
+  wake_.NotifyOne();
+  if (!queue_.HasNext() || static_cast<size_t>(idle_slots_) >= queue_.waiting() || live_slots_ >= max_slots_) return;
   ++live_slots_;
   threads_.emplace_back([this] { RunSlot(); });
 }
@@ -112,14 +144,14 @@ void CompilerClient::RunSlot() {
   bool warm_up = false;
   bool counted_idle = false;
   for (;;) {
-    Job job;
+    CompileQueue::JobPtr job;
     {
       MutexLock lock(mutex_);
       if (child == nullptr && warm_ && stats_.children == 0) warm_up = true;
       const auto idle_since = std::chrono::steady_clock::now();
       if (!counted_idle) ++idle_slots_;
       counted_idle = false;
-      while (!stopping_ && jobs_.empty() && !warm_up) {
+      while (!stopping_ && !queue_.HasNext() && !warm_up) {
         if (wake_.WaitFor(mutex_, options_.idle_timeout)) continue;
         // The thread stays (it is joined by Stop), its process goes; one process is kept warm.
         const bool idle_long = std::chrono::steady_clock::now() - idle_since >= options_.idle_timeout;
@@ -133,11 +165,12 @@ void CompilerClient::RunSlot() {
         if (child != nullptr) --stats_.children;
         return;
       }
-      if (!jobs_.empty()) {
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
+      job = queue_.Take();
+      if (job != nullptr) {
         warm_up = false;
         ++stats_.running;
+        // Without one, for want of descriptors, the job runs to its end.
+        job->given_up = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
       }
     }
     const bool had_child = child != nullptr;
@@ -152,9 +185,10 @@ void CompilerClient::RunSlot() {
       }
       continue;
     }
-    auto result = RunJob(job, child);
+    auto result = RunJob(*job, child);
     {
       MutexLock lock(mutex_);
+      queue_.Ended(*job);
       --stats_.running;
       ++(result.ok() ? stats_.compiled : stats_.failed);
       stats_.children += static_cast<size_t>(child != nullptr) - static_cast<size_t>(had_child);
@@ -162,11 +196,11 @@ void CompilerClient::RunSlot() {
       ++idle_slots_;
       counted_idle = true;
     }
-    job.done(result.ok() ? std::move(result) : AsCompileError(result.status()));
+    job->done(result.ok() ? std::move(result) : AsCompileError(result.status()));
   }
 }
 
-absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Job& job,
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(CompileJob& job,
                                                                               std::unique_ptr<CompilerProcess>& child) {
   compiler::CompileCall call;
   call.set_program_hash(job.id.hash);
@@ -184,7 +218,7 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Jo
     ASSIGN_OR_RETURN(child, CompilerProcess::Start(options_.command));
   }
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<std::string> answer = child->Exchange(message, start + options_.timeout, stop_event_.get());
+  absl::StatusOr<std::string> answer = child->Exchange(message, start + options_.timeout, job.given_up.get());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (answer.ok()) {
     compiler::CompileAnswer proto;
@@ -205,7 +239,7 @@ absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompilerClient::RunJob(Jo
   child.reset();
   switch (answer.status().code()) {
     case absl::StatusCode::kCancelled:
-      return absl::CancelledError("the compiler is shutting down");
+      return absl::CancelledError("the compile was given up: nobody waits for it any more");
     case absl::StatusCode::kDeadlineExceeded:
       LogWarn("compiling {} took longer than {} s, its compiler was ended", name, options_.timeout.count() / 1000);
       return absl::DeadlineExceededError(fmt::format("compiling {} took longer than {} s and was given up", name,

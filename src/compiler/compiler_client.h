@@ -2,7 +2,7 @@
 //
 // XLA ends its process on some programs, so compiling happens in children of the server, one request at a time
 // in each: a crash is the error of the program that caused it, and of no other. Children start when there is
-// work for them and stay for the next; those that nobody needs for a while end.
+// work for them and stay for the next; those that nobody needs for a while end. Sessions take turns (CompileQueue).
 //
 // Place:    compiler; owned by main, used by CachingCompileService.
 // Threads:  any. One thread for each child, which starts it, talks to it and completes its requests.
@@ -12,14 +12,13 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/net/unique_fd.h"
+#include "compiler/compile_queue.h"
 #include "compiler/program_compiler.h"
 
 namespace switchtower {
@@ -31,16 +30,17 @@ class CompilerClient : public ProgramCompiler {
   struct Options {
     // The child's argv: {"/proc/self/exe", "compiler", "--pjrt-plugin", path}; "--fd N" is appended.
     std::vector<std::string> command;
-    // 0: as many as cores, at least 2, at most 16.
+    // 0: as many as cores, at least 2, at most 16. As many again for sessions that have no program in one.
     int max_children = 0;
     // A program that takes longer is given up.
     std::chrono::milliseconds timeout = std::chrono::minutes(30);
     // Children beyond the first that had no work for so long end.
     std::chrono::milliseconds idle_timeout = std::chrono::minutes(2);
+    // Programs of one session that wait.
     size_t max_waiting = 10'000;
   };
   struct Stats {
-    uint64_t compiled = 0, failed = 0, crashed = 0;
+    uint64_t compiled = 0, failed = 0, crashed = 0;  // one that was given up has failed
     size_t waiting = 0, running = 0, children = 0;
   };
 
@@ -49,30 +49,27 @@ class CompilerClient : public ProgramCompiler {
   CompilerClient(const CompilerClient&) = delete;
   CompilerClient& operator=(const CompilerClient&) = delete;
 
-  void Compile(const ProgramId& id, CompileRequest request, Done done) override EXCLUDES(mutex_);
+  void Compile(uint64_t number, const ProgramId& id, CompileRequest request, Done done) override EXCLUDES(mutex_);
+  void Join(uint64_t number, SessionId session) override EXCLUDES(mutex_);
+  void GiveUp(uint64_t number) override EXCLUDES(mutex_);
   // Starts one child now, so that the first program doesn't wait for it.
   void Warm() EXCLUDES(mutex_);
   void Stop() override EXCLUDES(mutex_);
   Stats stats() EXCLUDES(mutex_);
 
  private:
-  struct Job {
-    ProgramId id;
-    CompileRequest request;
-    Done done;
-  };
-
-  void StartSlotIfNeeded() REQUIRES(mutex_);
+  // For a job that may run now: wakes a slot, or starts one.
+  void WakeSlot() REQUIRES(mutex_);
   void RunSlot() EXCLUDES(mutex_);
-  absl::StatusOr<std::shared_ptr<const CompiledProgram>> RunJob(Job& job, std::unique_ptr<CompilerProcess>& child);
+  absl::StatusOr<std::shared_ptr<const CompiledProgram>> RunJob(CompileJob& job,
+                                                                std::unique_ptr<CompilerProcess>& child);
 
   const Options options_;
   const int max_slots_;
-  UniqueFd stop_event_;
 
   Mutex mutex_;
   CondVar wake_;
-  std::deque<Job> jobs_ GUARDED_BY(mutex_);
+  CompileQueue queue_ GUARDED_BY(mutex_);
   int idle_slots_ GUARDED_BY(mutex_) = 0;
   int live_slots_ GUARDED_BY(mutex_) = 0;
   bool warm_ GUARDED_BY(mutex_) = false;

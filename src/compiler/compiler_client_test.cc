@@ -27,11 +27,14 @@ CompilerClient::Options FakeOptions() {
   return options;
 }
 
-std::future<Result> Start(CompilerClient& client, const std::string& module) {
+std::future<Result> Start(CompilerClient& client, const std::string& module, uint64_t session = 1,
+                          uint64_t number = 0) {
+  static uint64_t last_number = 1000;
   auto promise = std::make_shared<std::promise<Result>>();
   CompileRequest request;
   request.module = module;
-  client.Compile(ProgramId{HashOf('a')}, std::move(request),
+  request.session = SessionId{session};
+  client.Compile(number == 0 ? ++last_number : number, ProgramId{HashOf('a')}, std::move(request),
                  [promise](Result result) { promise->set_value(std::move(result)); });
   return promise->get_future();
 }
@@ -132,6 +135,33 @@ TEST(CompilerClientTest, StopEndsWhatHangsAndWhatWaits) {
   client.Stop();
   for (auto& result : results) EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Start(client, "fine").get().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(CompilerClientTest, ASessionIsntHeldUpByWhatOthersCompile) {
+  CompilerClient client(FakeOptions());
+  std::vector<std::future<Result>> held;
+  for (int i = 0; i < 10; ++i) held.push_back(Start(client, "hang", 1));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Start(client, "fine", 2).get().ok());
+  EXPECT_TRUE(Start(client, "fine", 3).get().ok());
+  EXPECT_EQ(client.stats().running, 2u);
+  EXPECT_EQ(client.stats().waiting, 8u);
+}
+
+TEST(CompilerClientTest, WhatIsGivenUpMakesRoom) {
+  CompilerClient::Options options = FakeOptions();
+  options.max_children = 1;
+  CompilerClient client(options);
+  std::future<Result> running = Start(client, "hang", 1, 1);
+  while (client.stats().running == 0) std::this_thread::yield();
+  std::future<Result> waiting = Start(client, "hang", 1, 2);
+  std::future<Result> next = Start(client, "fine", 1, 3);
+  client.GiveUp(2);
+  EXPECT_EQ(waiting.get().status().code(), absl::StatusCode::kCancelled);
+  client.GiveUp(1);
+  EXPECT_EQ(running.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(next.get().ok());
+  client.GiveUp(3);  // it has ended
+  EXPECT_TRUE(Start(client, "fine").get().ok());
 }
 
 TEST(CompilerClientTest, RefusesMoreThanMayWait) {

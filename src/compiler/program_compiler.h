@@ -15,8 +15,12 @@ class ProgramCompiler {
  public:
   using Done = CompileService::Done;
   virtual ~ProgramCompiler() = default;
-  // `id` becomes the result's id and fingerprint.
-  virtual void Compile(const ProgramId& id, CompileRequest request, Done done) = 0;
+  // `id` becomes the result's id and fingerprint; `number` is the caller's name for this call, used once.
+  virtual void Compile(uint64_t number, const ProgramId& id, CompileRequest request, Done done) = 0;
+  // One more session waits for the call: it comes up when the first of them has its turn.
+  virtual void Join(uint64_t number, SessionId session) = 0;
+  // Nobody waits for the call any more: `done` runs with Cancelled unless it has run.
+  virtual void GiveUp(uint64_t number) = 0;
   // Fails what isn't finished, and all that comes later, with Cancelled.
   virtual void Stop() = 0;
 };

@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import pathlib
 import random
 import socket
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 from cluster import Up, read_until, wait_until
@@ -85,6 +87,17 @@ try:
     print("got", float(a), flush=True)
 except Exception as error:
     print("got", str(error).splitlines()[0], flush=True)
+"""
+
+# XLA folds the constant for hours.
+SLOW_TO_COMPILE = PRELUDE + """
+import threading
+folded = np.arange(1 << 20, dtype=np.float32)
+def compile(width):
+    window = lambda a: a + lax.reduce_window(jnp.asarray(folded) * 1.5, 0.0, lax.add, (width,), (1,), "SAME")[0]
+    jax.jit(window).lower(np.float32(1)).compile()
+for i in range(6): threading.Thread(target=compile, args=((1 << 18) + i,), daemon=True).start()
+print("now", flush=True); import time; time.sleep(1000)
 """
 
 SUM = PRELUDE + """print("sum", float(jax.jit(lambda v: v.sum())(put(8))))"""
@@ -203,6 +216,32 @@ class Hostile(unittest.TestCase):
             wait_until(lambda: len(up.children("worker")) == 2, what="the worker's restart")
             self.assertEqual(len(workers & set(up.children("worker"))), 1)
             wait_until(lambda: "sum 8.0" in up.run(SUM).stdout, seconds=60, what="a sum over all devices")
+
+    def test_programs_that_compile_for_ever_hold_up_their_session_alone(self):
+        def busy(up):
+            """Compilers that have computed for a second and still do."""
+            ticks = {}
+            for _ in range(2):
+                time.sleep(0.5)
+                for pid in up.children("compiler"):
+                    try:
+                        stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                    except OSError:
+                        continue
+                    ticks.setdefault(pid, []).append(int(stat[11]) + int(stat[12]))
+            return [pid for pid, (first, *later) in ticks.items() if first > 100 and later and later[0] > first]
+
+        with Up(self.SHAPE, ["--compile-cache-dir=none"]) as up:
+            neighbour = self.neighbour(up)
+            victim = self.victim(up, SLOW_TO_COMPILE)
+            compilers = max(2, os.cpu_count())
+            wait_until(lambda: len(busy(up)) >= min(compilers, 6), seconds=120, what="compilers at work")
+            self.assertIn("sum 8.0", up.run(SUM).stdout)
+            self.assert_right(neighbour)
+            victim.kill()
+            victim.wait()
+            wait_until(lambda: not busy(up), seconds=60, what="the compilers' rest")
+            self.assertIn("sum 8.0", up.run(SUM).stdout)
 
     def test_sessions_one_after_the_other_leave_nothing(self):
         # Imported once; each process begins its own session.

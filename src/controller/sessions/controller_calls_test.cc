@@ -135,7 +135,7 @@ TEST_F(ControllerCallsTest, AWorkerThatIsNotInYetHoldsNothing) {
   early->MemorySource()([&](std::vector<DeviceMemory> memory) { told.set_value(std::move(memory)); });
   const std::vector<DeviceMemory> memory = told.get_future().get();
   ASSERT_EQ(memory.size(), 4u);
-  for (int32_t i = 0; i < 4; ++i) {
+  for (uint64_t i = 0; i < 4; ++i) {
     EXPECT_EQ(memory[i].device, DeviceId{i});
     EXPECT_EQ(memory[i].bytes_in_use, 0);
     EXPECT_EQ(memory[i].bytes_limit, 1 << 20);

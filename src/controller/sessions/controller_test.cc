@@ -320,6 +320,7 @@ TEST_F(ControllerTest, SessionsShareTheSlicesAndEndAlone) {
   EXPECT_NE(launches[0].session, launches[1].session);
   EXPECT_EQ(launches[1].id.number, launches[0].id.number + 1);
   session->Close(absl::CancelledError("client gone"));
+  EXPECT_EQ(compiler.ended(), std::vector<SessionId>{launches[1].session});
   EXPECT_EQ(workers[0]->Await<EndSession>().session, launches[1].session);
   EXPECT_EQ(workers[0]->All<CancelLaunch>().size(), 1u);
   EXPECT_EQ(Message(ready.get()), "client gone");

@@ -36,6 +36,7 @@ void SessionImpl::Close(absl::Status reason) {
   if (reason.ok()) reason = absl::CancelledError("the session ended");
   context_.arrays.Clear();
   context_.programs.Clear();
+  compiler_.EndSession(context_.id);
   context_.home->EndSession(context_.id, std::move(reason));
   if (on_close_) on_close_(context_.id);
 }
@@ -154,7 +155,7 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
     return;
   }
   const uint64_t number = context_.flow->CompileBegan(module.size());
-  compiler_.Compile(CompileRequest{std::move(module), std::move(options), device_type_},
+  compiler_.Compile(CompileRequest{std::move(module), std::move(options), device_type_, context_.id},
                     [inbox = inbox_, context = owned_context_, devices = *std::move(devices), user_context, number,
                      done = std::move(done)](absl::StatusOr<std::shared_ptr<const CompiledProgram>> program) mutable {
                       context->flow->CompileEnded(number);

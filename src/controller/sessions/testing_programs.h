@@ -27,6 +27,14 @@ class FakeCompileService : public CompileService {
       done(it->second);
     }
   }
+  void EndSession(SessionId session) override {
+    MutexLock lock(mutex_);
+    ended_.push_back(session);
+  }
+  std::vector<SessionId> ended() {
+    MutexLock lock(mutex_);
+    return ended_;
+  }
   void Register(const std::string& name, std::shared_ptr<const CompiledProgram> program) {
     MutexLock lock(mutex_);
     programs_[name] = std::move(program);
@@ -35,6 +43,7 @@ class FakeCompileService : public CompileService {
  private:
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<const CompiledProgram>> programs_ GUARDED_BY(mutex_);
+  std::vector<SessionId> ended_ GUARDED_BY(mutex_);
 };
 
 // A host buffer that is there in full.
