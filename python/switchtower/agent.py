@@ -13,9 +13,11 @@ import contextlib
 import json
 import logging
 import math
+import os
 import queue
 import socket
 import struct
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -41,6 +43,7 @@ _KEEPALIVE_SECONDS = 30
 _ANSWER_SECONDS = 60.0
 # Of what a function raised; the proxy passes on so much.
 _ERROR_BYTES_MAX = 60_000
+_BEFORE_THE_USERS = (os.path.dirname(__file__) + os.sep, os.path.join(os.sep, "jax", "_src", ""))  # frames of a callback
 
 TOKEN = 17
 # IFRT's DType -> (numpy's type, bits of an element on the device)
@@ -124,8 +127,13 @@ def pack(value: Value, result) -> bytes:
 
 
 def error_text() -> str:
-    """The traceback of the exception at hand, without its middle if it is long, as text that every encoding can take."""
-    text = traceback.format_exc().encode(errors="backslashreplace")
+    """The traceback of the exception at hand from the user's function on, without its middle if it is long, as text that
+    every encoding can take."""
+    kind, error, frames = sys.exc_info()
+    own = frames
+    while own is not None and any(part in own.tb_frame.f_code.co_filename for part in _BEFORE_THE_USERS):
+        own = own.tb_next
+    text = "".join(traceback.format_exception(kind, error, own or frames)).encode(errors="backslashreplace")
     if len(text) > _ERROR_BYTES_MAX:
         half = _ERROR_BYTES_MAX // 2
         text = text[:half] + b"\n... (%d bytes) ...\n" % (len(text) - 2 * half) + text[-half:]

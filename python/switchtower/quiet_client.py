@@ -1,4 +1,4 @@
-"""Threads of the wheel's client that wake less often, and an end without a warning.
+"""Threads of the wheel's client that wake less often, and its log without warnings.
 
 Its gRPC reads sockets on threads of its own, which wake each other for every message and then the thread that waits for
 it. Without that "experiment" the waiting thread reads the socket itself, and a client that waits for each launch has
@@ -10,10 +10,11 @@ is a constant of the wheel, but the kernel may let threads sleep longer than the
 which they inherit from the thread that starts them. What is late by it are releases of arrays; all other requests send
 what waits before them.
 
-When the process ends, its client hangs up and then warns, with a stack trace, that the server has disconnected.
+It warns at each start that the connection isn't encrypted, of each error that it hands to the program (a failed callback's
+traceback, several times), and at the end, with a stack trace, that the server has disconnected. Who names a log level
+gets what he asked for.
 """
 
-import atexit
 import contextlib
 import ctypes
 import functools
@@ -25,6 +26,7 @@ from switchtower import forks
 SLACK_NS = 1_000_000
 EXPERIMENTS = "GRPC_EXPERIMENTS"
 OWN_POLLER = "event_engine_client"
+LOG_LEVEL, JAX_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL", "1"  # jax sets it where the user doesn't
 
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30  # linux/prctl.h
 
@@ -39,11 +41,11 @@ def install() -> None:
     @functools.wraps(get_client)
     def quiet_client(target, *args, **kwargs):
         forks.protect(target)
+        _only_errors()
         with timer_slack(SLACK_NS), without_experiment(OWN_POLLER):
             return get_client(target, *args, **kwargs)
 
     quiet_client.__wrapped__ = get_client
-    atexit.register(_only_errors)
     ifrt_proxy.get_client = quiet_client
 
 
@@ -51,8 +53,9 @@ def _only_errors() -> None:
     import jax
     from jax._src.lib import utils
 
-    if jax.config.jax_logging_level in (None, "NOTSET") and hasattr(utils, "absl_set_min_log_level"):
-        utils.absl_set_min_log_level(2)  # who names a level has chosen
+    chosen = jax.config.jax_logging_level not in (None, "NOTSET") or os.environ.get(LOG_LEVEL, JAX_LOG_LEVEL) != JAX_LOG_LEVEL
+    if not chosen and hasattr(utils, "absl_set_min_log_level"):
+        utils.absl_set_min_log_level(2)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@
 #include "hlo/check_module.h"
 #include "hlo/hlo_text.h"
 #include "hlo/lower_collectives.h"
+#include "hlo/native_bounds.h"
 #include "hlo/program_info.h"
 #include "xla/service/hlo.pb.h"
 
@@ -71,10 +72,13 @@ absl::StatusOr<std::optional<std::string>> CompilePipeline::Lower(std::string_vi
   rules.num_partitions = num_partitions;
   rules.custom_call_targets.insert(custom_call_targets_.begin(), custom_call_targets_.end());
   RETURN_IF_ERROR(CheckModule(module, rules));
+  const bool changed = MakeSortsStable(module);
   ASSIGN_OR_RETURN(program.info, DescribeProgram(module, num_partitions));
   ASSIGN_OR_RETURN(program.info.costs, EstimateCosts(module));
   program.hlo_text = ModuleText(module);
-  if (num_partitions == 1 && !HasCollectives(module)) return std::nullopt;
+  if (num_partitions == 1 && !HasCollectives(module)) {
+    return changed ? std::optional(module.SerializeAsString()) : std::nullopt;
+  }
   ASSIGN_OR_RETURN(Lowered lowered, LowerCollectives(std::move(module), rules));
   program.info.collectives = std::move(lowered.collectives);
   return lowered.module.SerializeAsString();

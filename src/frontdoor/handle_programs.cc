@@ -116,7 +116,11 @@ void HandleCompile(SessionState& state, const RequestContext& context, CompileRe
                    const Replier& replier) {
   if (request.program().type_name() == "xla::ifrt::PluginProgram") {
     auto response = CompilePluginProgram(state, request, state.session.NewHandle());
-    replier.Done(response.status(), response.ok() ? *std::move(response) : IfrtResponse());
+    if (response.ok()) {
+      replier.Ok(*std::move(response));
+    } else {
+      replier.FailTheCall(response.status());
+    }
     return;
   }
   absl::Status status = CheckProgramType(request.program().type_name());
@@ -125,7 +129,7 @@ void HandleCompile(SessionState& state, const RequestContext& context, CompileRe
   const uint64_t ready = state.session.NewHandle();
   if (options.ok()) status = state.futures->AddFilled(ready, absl::OkStatus());
   if (!options.ok() || !status.ok()) {
-    replier.Fail(options.ok() ? status : options.status());
+    replier.FailTheCall(options.ok() ? status : options.status());
     return;
   }
   state.session.Compile(std::move(*request.mutable_program()->mutable_data()), *std::move(options),
@@ -133,7 +137,7 @@ void HandleCompile(SessionState& state, const RequestContext& context, CompileRe
                         [replier, futures = state.futures, ready](absl::StatusOr<CompileReply> reply) {
                           if (!reply.ok()) {
                             futures->Drop(ready);
-                            replier.Fail(reply.status());
+                            replier.FailTheCall(reply.status());
                             return;
                           }
                           IfrtResponse response;

@@ -193,6 +193,10 @@ TEST(ProgramRequestsTest, WhatDoesNotCompileSaysWhy) {
   IfrtRequest options = CompileRequest("p");
   options.mutable_compile_request()->mutable_compile_options()->set_data("\xff\xff");
   EXPECT_EQ(client->Run(options).code(), absl::StatusCode::kInvalidArgument);
+  // The client raises these at the call and would print the payload.
+  for (const IfrtRequest& request : {CompileRequest("unknown"), options}) {
+    EXPECT_FALSE(client->Run(request, 7).GetPayload(kUserContextPayload).has_value());
+  }
   EXPECT_EQ(client->client->state().futures->size(), 0u);  // no readiness of what isn't
 }
 

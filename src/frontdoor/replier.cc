@@ -28,12 +28,22 @@ void Replier::Ok(IfrtResponse response) const {
 }
 
 void Replier::Fail(const absl::Status& status) const {
+  const absl::Status full = AttachUserContext(status, context_.user_context);
+  user_contexts_->Remember(full);
+  SendError(full);
+}
+
+void Replier::FailTheCall(const absl::Status& status) const {
+  absl::Status plain = status;
+  plain.ErasePayload(kUserContextPayload);
+  SendError(plain);
+}
+
+void Replier::SendError(const absl::Status& status) const {
   if (auto sink = sink_.lock()) {
     IfrtResponse response;
     response.mutable_response_metadata()->set_op_id(context_.op_id);
-    const absl::Status full = AttachUserContext(status, context_.user_context);
-    user_contexts_->Remember(full);
-    ToProto(full, response.mutable_response_metadata()->mutable_status());
+    ToProto(status, response.mutable_response_metadata()->mutable_status());
     sink->Send(std::move(response));
   }
 }

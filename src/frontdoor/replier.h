@@ -45,10 +45,15 @@ class Replier {
   // `response` has its oneof set, even if the message in it is empty: the client insists.
   void Ok(IfrtResponse response) const;
   void Fail(const absl::Status& status) const;
+  // Without the user context, for requests whose errors the client raises where they were called: it prints the
+  // payload of these as it came.
+  void FailTheCall(const absl::Status& status) const;
   // Ok or Fail.
   void Done(const absl::Status& status, IfrtResponse response) const;
 
  private:
+  void SendError(const absl::Status& status) const;
+
   std::weak_ptr<ReplySink> sink_;
   RequestContext context_;
   std::shared_ptr<UserContextTable> user_contexts_;

@@ -6,11 +6,14 @@
 #include "hlo/collective_calls.h"
 #include "hlo/host_callbacks.h"
 #include "hlo/module_index.h"
+#include "hlo/native_bounds.h"
 
 namespace switchtower {
 namespace {
 
 using StringSet = absl::flat_hash_set<std::string>;
+
+constexpr char kTopK[] = "TopK";
 
 const StringSet& RefusedOpcodes() {
   static const auto* set =
@@ -28,32 +31,35 @@ std::string Described(const xla::HloInstructionProto& instruction) {
   return absl::StrCat(instruction.opcode(), " ", instruction.name());
 }
 
-absl::Status CheckCustomCall(const xla::HloInstructionProto& instruction, const ModuleRules& rules) {
+absl::Status CheckCustomCall(const ModuleIndex& index, const xla::HloComputationProto& computation,
+                             const xla::HloInstructionProto& instruction, const ModuleRules& rules) {
   const std::string& target = instruction.custom_call_target();
   if (absl::StartsWith(target, kCollectiveTargetPrefix)) {
     return absl::InvalidArgumentError(absl::StrCat("custom call target ", target, " is reserved"));
   }
   if (IsHostCallback(instruction)) return HostCallbackOf(instruction).status();
+  if (target == kTopK) return CheckTopK(instruction, index.Operands(computation, instruction));
   if (rules.custom_call_targets.contains(target)) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("custom call target ", target, " (", instruction.name(), ") isn't available on the workers"));
 }
 
-absl::Status CheckInstruction(const xla::HloInstructionProto& instruction, const ModuleRules& rules) {
+absl::Status CheckInstruction(const ModuleIndex& index, const xla::HloComputationProto& computation,
+                              const xla::HloInstructionProto& instruction, const ModuleRules& rules) {
   if (RefusedOpcodes().contains(instruction.opcode())) {
     return absl::UnimplementedError(absl::StrCat(Described(instruction), " isn't supported"));
   }
   if (instruction.is_host_transfer()) {
     return absl::UnimplementedError(absl::StrCat(Described(instruction), " is a host transfer"));
   }
-  if (instruction.opcode() == "custom-call") return CheckCustomCall(instruction, rules);
+  if (instruction.opcode() == "custom-call") return CheckCustomCall(index, computation, instruction, rules);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 const StringSet& BuiltInCustomCalls() {
-  static const auto* set = new StringSet{"TopK", "SliceToDynamic"};
+  static const auto* set = new StringSet{kTopK};
   return *set;
 }
 
@@ -69,10 +75,10 @@ absl::Status CheckModule(const xla::HloModuleProto& module, const ModuleRules& r
     return absl::InvalidArgumentError(absl::StrCat("a program may have 1 to ", kMaxProgramPartitions,
                                                    " partitions, this one has ", rules.num_partitions));
   }
-  RETURN_IF_ERROR(ModuleIndex::Create(module).status());
+  ASSIGN_OR_RETURN(const ModuleIndex index, ModuleIndex::Create(module));
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation.instructions()) {
-      RETURN_IF_ERROR(CheckInstruction(instruction, rules));
+      RETURN_IF_ERROR(CheckInstruction(index, computation, instruction, rules));
     }
   }
   return absl::OkStatus();

@@ -142,6 +142,18 @@ class AgentTest(unittest.TestCase):
         self.assertLess(len(head["error"].encode()), 64 << 10)
         self.assertRegex(head["error"], r"(?s)Traceback.*ValueError: the beginning \\udcff.* the end")
 
+    def test_a_traceback_begins_with_the_users_function(self):
+        def bad():
+            raise ValueError("here")
+        handle = self.registry.add(bad)
+        _, link = self.proxy.attach(self.registry)
+        link.send(agents.CALL, {"call": 1, "callback": handle.number})
+        lines = link.receive()[1]["error"].splitlines()
+        self.assertEqual(lines[0], "Traceback (most recent call last):")
+        self.assertRegex(lines[1], rf'File "{__file__}", line \d+, in bad')
+        link.send(agents.CALL, {"call": 2, "callback": handle.number + 1})
+        self.assertRegex(link.receive()[1]["error"], r"(?s)Traceback.*agent.py.*no callback")  # there is no such function
+
     def test_a_lost_connection_is_told(self):
         lost = threading.Event()
         agent, link = self.proxy.attach(self.registry, lost.set)

@@ -151,7 +151,7 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
                           Callback<absl::StatusOr<CompileReply>> done) {
   absl::StatusOr<std::vector<DeviceId>> devices = AssignedDevices(options, context_.devices.devices().size());
   if (!devices.ok()) {
-    done(WithUserContext(devices.status(), user_context));
+    done(devices.status());
     return;
   }
   const uint64_t number = context_.flow->CompileBegan(module.size());
@@ -165,7 +165,7 @@ void SessionImpl::Compile(std::string module, std::string options, uint64_t user
                                         (*program)->info.name, (*program)->info.num_partitions, devices.size()));
                       }
                       if (!program.ok()) {
-                        done(WithUserContext(program.status(), user_context));
+                        done(program.status());
                         return;
                       }
                       CompileReply reply;

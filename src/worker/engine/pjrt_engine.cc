@@ -91,6 +91,10 @@ class PjrtEngine : public Engine {
 
   absl::StatusOr<EngineProgramPtr> LoadProgram(std::string_view executable) override {
     auto loaded = client_->DeserializeAndLoad(executable, PortableOptions());
+    if (absl::IsInternal(loaded.status())) {  // which would read as a lost slice, to be tried again elsewhere
+      return absl::FailedPreconditionError(
+          fmt::format("loading a program: {}", std::string(loaded.status().message())));
+    }
     if (!loaded.ok()) return Annotate(loaded.status(), "loading a program");
     ASSIGN_OR_RETURN(const pjrt::Executable description, loaded->GetExecutable());
     ASSIGN_OR_RETURN(std::string name, description.Name());

@@ -95,10 +95,16 @@ void TransferTable::Transfer(TransferArray command) {
   }
   for (int32_t ordinal : sources) SendFrom(command, ordinal, inbounds);
   TakeEarly(command.id);
-  for (const auto& [peer, cause] : lost_) {
-    FailWhere(cause, /*origin=*/true, [&, peer = peer](const InboundTransfer& inbound) {
-      return inbound.target().transfer == command.id && inbound.WaitsFor(peer);
-    });
+  if (!lost_.empty()) FailForLost(inbounds);
+}
+
+void TransferTable::FailForLost(const std::vector<InboundPtr>& inbounds) {
+  for (const InboundPtr& inbound : inbounds) {
+    std::vector<WorkerId> sources;
+    inbound->Missing(&sources);
+    for (WorkerId source : sources) {
+      if (auto it = lost_.find(source); it != lost_.end()) inbound->Fail(it->second, /*origin=*/true);
+    }
   }
 }
 

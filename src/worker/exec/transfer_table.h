@@ -82,6 +82,7 @@ class TransferTable : private PeerRouter::Handler {
   absl::Status Check(const TransferArray& command) const;
   std::vector<InboundPtr> Receive(const TransferArray& command);
   void SendFrom(const TransferArray& command, int32_t ordinal, const std::vector<InboundPtr>& inbounds);
+  void FailForLost(const std::vector<InboundPtr>& inbounds);
   void TakeEarly(LaunchId transfer);
   void Take(LaunchId transfer, Early message);
   void Keep(LaunchId transfer, Early message);
