@@ -1,4 +1,4 @@
-"""Threads of the wheel's client that wake less often, and its log without warnings.
+"""Threads of the wheel's client that wake less often, a begin and an end without warnings.
 
 Its gRPC reads sockets on threads of its own, which wake each other for every message and then the thread that waits for
 it. Without that "experiment" the waiting thread reads the socket itself, and a client that waits for each launch has
@@ -10,11 +10,11 @@ is a constant of the wheel, but the kernel may let threads sleep longer than the
 which they inherit from the thread that starts them. What is late by it are releases of arrays; all other requests send
 what waits before them.
 
-It warns at each start that the connection isn't encrypted, of each error that it hands to the program (a failed callback's
-traceback, several times), and at the end, with a stack trace, that the server has disconnected. Who names a log level
-gets what he asked for.
+The wheel warns at each start that the connection isn't encrypted, and at the end, with a stack trace, that the server has
+disconnected. In between its warnings have their use: of a connection that broke they alone know the reason.
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -26,7 +26,7 @@ from switchtower import forks
 SLACK_NS = 1_000_000
 EXPERIMENTS = "GRPC_EXPERIMENTS"
 OWN_POLLER = "event_engine_client"
-LOG_LEVEL, JAX_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL", "1"  # jax sets it where the user doesn't
+LOG_LEVEL, JAX_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL", 1  # jax sets it where the user doesn't
 
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30  # linux/prctl.h
 
@@ -41,21 +41,31 @@ def install() -> None:
     @functools.wraps(get_client)
     def quiet_client(target, *args, **kwargs):
         forks.protect(target)
-        _only_errors()
-        with timer_slack(SLACK_NS), without_experiment(OWN_POLLER):
+        with timer_slack(SLACK_NS), without_experiment(OWN_POLLER), only_errors():
             return get_client(target, *args, **kwargs)
 
     quiet_client.__wrapped__ = get_client
+    atexit.register(_log_from, JAX_LOG_LEVEL + 1)
     ifrt_proxy.get_client = quiet_client
 
 
-def _only_errors() -> None:
+@contextlib.contextmanager
+def only_errors():
+    """The wheel logs no warnings meanwhile, unless the user has named a level."""
+    _log_from(JAX_LOG_LEVEL + 1)
+    try:
+        yield
+    finally:
+        _log_from(JAX_LOG_LEVEL)
+
+
+def _log_from(level: int) -> None:
     import jax
     from jax._src.lib import utils
 
-    chosen = jax.config.jax_logging_level not in (None, "NOTSET") or os.environ.get(LOG_LEVEL, JAX_LOG_LEVEL) != JAX_LOG_LEVEL
+    chosen = jax.config.jax_logging_level not in (None, "NOTSET") or os.environ.get(LOG_LEVEL, str(JAX_LOG_LEVEL)) != str(JAX_LOG_LEVEL)
     if not chosen and hasattr(utils, "absl_set_min_log_level"):
-        utils.absl_set_min_log_level(2)
+        utils.absl_set_min_log_level(level)
 
 
 @contextlib.contextmanager

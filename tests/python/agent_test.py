@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -85,6 +86,9 @@ class AgentTest(unittest.TestCase):
         link.send(agents.MEMORY, {})  # no answer to any question
         last = self.retire()
         self.assertEqual(link.receive(), (agents.RETIRE, {"callbacks": [last]}))
+        end = time.monotonic() + 60  # the thread that reads RELEASED isn't the one that sent RETIRE
+        while self.registry.find(number) is not None and time.monotonic() < end:
+            time.sleep(0.01)
         self.assertIsNone(self.registry.find(number))
 
     def test_an_agent_that_has_ended_takes_no_numbers(self):
