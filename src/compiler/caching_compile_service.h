@@ -46,6 +46,7 @@ class CachingCompileService : public CompileService {
 
   void Compile(CompileRequest request, Done done) override EXCLUDES(mutex_);
   void EndSession(SessionId session) override EXCLUDES(mutex_);
+  size_t Waiting(SessionId session) override { return compiler_->Waiting(session); }
   Stats stats() EXCLUDES(mutex_);
 
  private:

@@ -48,6 +48,7 @@ class FakeCompiler : public ProgramCompiler {
     }
     for (Call& call : given_up) call.done(absl::CancelledError("given up"));
   }
+  size_t Waiting(SessionId session) override { return 0; }
   size_t calls() {
     MutexLock lock(mutex_);
     return calls_.size();

@@ -34,6 +34,8 @@ class CompileService {
   // The session has ended: its `done`s run with Cancelled, if they haven't yet, and what nobody else waits for isn't
   // compiled any further. It asks for nothing after this.
   virtual void EndSession(SessionId session) = 0;
+  // Programs of the session that no compiler has begun with.
+  virtual size_t Waiting(SessionId session) = 0;
 };
 
 }  // namespace switchtower

@@ -95,6 +95,11 @@ void CompilerClient::GiveUp(uint64_t number) {
   job->done(absl::CancelledError("the compile was given up: nobody waits for it any more"));
 }
 
+size_t CompilerClient::Waiting(SessionId session) {
+  MutexLock lock(mutex_);
+  return queue_.waiting(session);
+}
+
 void CompilerClient::Warm() {
   MutexLock lock(mutex_);
   warm_ = true;

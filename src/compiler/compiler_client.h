@@ -52,6 +52,7 @@ class CompilerClient : public ProgramCompiler {
   void Compile(uint64_t number, const ProgramId& id, CompileRequest request, Done done) override EXCLUDES(mutex_);
   void Join(uint64_t number, SessionId session) override EXCLUDES(mutex_);
   void GiveUp(uint64_t number) override EXCLUDES(mutex_);
+  size_t Waiting(SessionId session) override EXCLUDES(mutex_);
   // Starts one child now, so that the first program doesn't wait for it.
   void Warm() EXCLUDES(mutex_);
   void Stop() override EXCLUDES(mutex_);

@@ -145,6 +145,8 @@ TEST(CompilerClientTest, ASessionIsntHeldUpByWhatOthersCompile) {
   EXPECT_TRUE(Start(client, "fine", 3).get().ok());
   EXPECT_EQ(client.stats().running, 2u);
   EXPECT_EQ(client.stats().waiting, 8u);
+  EXPECT_EQ(client.Waiting(SessionId{1}), 8u);
+  EXPECT_EQ(client.Waiting(SessionId{2}), 0u);
 }
 
 TEST(CompilerClientTest, WhatIsGivenUpMakesRoom) {

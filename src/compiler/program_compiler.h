@@ -21,6 +21,8 @@ class ProgramCompiler {
   virtual void Join(uint64_t number, SessionId session) = 0;
   // Nobody waits for the call any more: `done` runs with Cancelled unless it has run.
   virtual void GiveUp(uint64_t number) = 0;
+  // Calls of the session, or joined by it, that haven't begun.
+  virtual size_t Waiting(SessionId session) = 0;
   // Fails what isn't finished, and all that comes later, with Cancelled.
   virtual void Stop() = 0;
 };

@@ -114,6 +114,7 @@ void ToProto(const SessionSnapshot& in, pb::Session* out) {
   out->set_operations_queued(in.operations_queued);
   out->set_waits_for(in.waits_for);
   out->set_compiles(in.compiles);
+  out->set_compiles_waiting(in.compiles_waiting);
   out->set_compile_age_us(in.compile_age_us);
   for (const QueuedSnapshot& queued : in.queue) {
     pb::Session::Queued* added = out->add_queue();

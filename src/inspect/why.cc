@@ -66,8 +66,13 @@ void ExplainSession(WhyWalk& walk, const introspection::Session& session, WhyRep
   const int before = report->reasons_size();
   const std::string who = fmt::format("session {} ({})", SessionText(session.id()), session.peer());
   if (session.compiles() > 0) {
-    report->add_reasons()->set_what(fmt::format("{} has {} program{} compiled, for {} so far", who, session.compiles(),
-                                                session.compiles() == 1 ? "" : "s", AgeText(session.compile_age_us())));
+    std::string what = fmt::format("{} has {} program{} compiled, for {} so far", who, session.compiles(),
+                                   session.compiles() == 1 ? "" : "s", AgeText(session.compile_age_us()));
+    if (session.compiles_waiting() > 0) {
+      what += fmt::format("; {} of them wait{} for a compiler", session.compiles_waiting(),
+                          session.compiles_waiting() == 1 ? "s" : "");
+    }
+    report->add_reasons()->set_what(std::move(what));
   }
   for (const auto& wait : walk.index().home().waits()) {
     if (wait.session() == session.id()) *report->add_reasons() = walk.Wait(wait);

@@ -110,6 +110,8 @@ TEST_F(WhyTest, CompilesAndSessionsThatOpen) {
   EXPECT_EQ(Why(),
             "client ipv4:127.0.0.1:9 waits to open its session: no slice of a known size and type is there\n"
             "session 00000000000000ab (ipv4:127.0.0.1:5) has 2 programs compiled, for 3.0 s so far\n");
+  home().mutable_sessions(0)->set_compiles_waiting(1);
+  EXPECT_THAT(Why(), HasSubstr("has 2 programs compiled, for 3.0 s so far; 1 of them waits for a compiler\n"));
 }
 
 TEST_F(WhyTest, Targets) {

@@ -99,7 +99,8 @@ struct SessionSnapshot {
   uint64_t launches_in_flight = 0;  // queued ones included, and what else is queued
   uint64_t operations_queued = 0;   // waiting for workers or memory
   std::string waits_for;            // of the head of the queue; empty if nothing waits
-  uint64_t compiles = 0;            // running
+  uint64_t compiles = 0;            // begun or waiting
+  uint64_t compiles_waiting = 0;    // for a compiler
   int64_t compile_age_us = 0;       // of the oldest
   std::vector<QueuedSnapshot> queue;
   struct Device {

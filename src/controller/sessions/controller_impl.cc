@@ -262,9 +262,11 @@ void ControllerImpl::GatherHomes(absl::AnyInvocable<void(Home&, HomeDone)> ask, 
     for (auto& [number, entry] : homes_) {
       std::vector<std::string> opening;
       for (const Opening& one : entry.opening) opening.push_back(one.request.peer);
-      ask(*entry.home, [gather, slices = entry.slices, opening = std::move(opening)](HomeSnapshot home) {
+      ask(*entry.home, [gather, slices = entry.slices, opening = std::move(opening),
+                        compiler = options_.compiler](HomeSnapshot home) {
         home.slices = slices;
         home.opening = opening;
+        for (SessionSnapshot& session : home.sessions) session.compiles_waiting = compiler->Waiting(session.id);
         MutexLock lock(gather->mutex);
         gather->snapshot.homes.push_back(std::move(home));
       });

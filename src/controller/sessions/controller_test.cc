@@ -353,12 +353,14 @@ TEST_F(ControllerTest, TheDoorIsToldWhenLaunchesEnd) {
   workers[0]->Emit(Watermark{launches[2].id});
   future.get();
   EXPECT_EQ(session->under_way(), 2u);
+  compiler.waiting = 3;
   const ControllerSnapshot snapshot = Settle();
   ASSERT_EQ(snapshot.homes.size(), 1u);
   EXPECT_EQ(snapshot.homes[0].launches, 5u);
   EXPECT_EQ(snapshot.homes[0].launches_in_flight, 2u);
   EXPECT_EQ(snapshot.homes[0].workers.size(), 2u);
   EXPECT_EQ(snapshot.homes[0].sessions[0].launches_sent, 5u);
+  EXPECT_EQ(snapshot.homes[0].sessions[0].compiles_waiting, 3u);
 }
 
 TEST(VirtualSlices, Words) {

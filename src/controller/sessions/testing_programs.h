@@ -1,6 +1,7 @@
 // Programs, shardings and host buffers for tests and measurements of the controller: no compiler, no client.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ class FakeCompileService : public CompileService {
     MutexLock lock(mutex_);
     ended_.push_back(session);
   }
+  size_t Waiting(SessionId session) override { return waiting; }
+  std::atomic<size_t> waiting = 0;
   std::vector<SessionId> ended() {
     MutexLock lock(mutex_);
     return ended_;
