@@ -63,7 +63,8 @@ def _log_from(level: int) -> None:
     import jax
     from jax._src.lib import utils
 
-    chosen = jax.config.jax_logging_level not in (None, "NOTSET") or os.environ.get(LOG_LEVEL, str(JAX_LOG_LEVEL)) != str(JAX_LOG_LEVEL)
+    chosen = os.environ.get(LOG_LEVEL, str(JAX_LOG_LEVEL)) != str(JAX_LOG_LEVEL)
+    chosen = chosen or jax.config.jax_logging_level not in (None, "NOTSET")
     if not chosen and hasattr(utils, "absl_set_min_log_level"):
         utils.absl_set_min_log_level(level)
 

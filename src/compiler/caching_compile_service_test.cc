@@ -1,6 +1,7 @@
 #include "compiler/caching_compile_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -18,6 +19,13 @@ namespace switchtower {
 namespace {
 
 using Result = absl::StatusOr<std::shared_ptr<const CompiledProgram>>;
+
+template <typename Condition>
+void Await(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  ASSERT_TRUE(condition());
+}
 
 // Keeps requests until the test answers them.
 class FakeCompiler : public ProgramCompiler {
@@ -128,7 +136,7 @@ TEST(CachingCompileServiceTest, CompilesOnceForEqualPrograms) {
   Fixture f;
   auto first = f.Start("m", 2, 0);
   auto second = f.Start("m", 2, 4);  // on other devices: the same program
-  while (f.service->stats().joined < 1) std::this_thread::yield();
+  Await([&] { return f.service->stats().joined == 1; });
   f.compiler->Answer(true);
   const Result a = first.get(), b = second.get();
   ASSERT_TRUE(a.ok() && b.ok());
@@ -192,7 +200,7 @@ TEST(CachingCompileServiceTest, FindsOnDiskWhatAnotherCompiled) {
 TEST(CachingCompileServiceTest, WhatOnlyAnEndedSessionWaitsForIsGivenUp) {
   Fixture f;
   std::future<Result> alone = f.Start("m", 1, 0, 1);
-  while (f.compiler->calls() < 1) std::this_thread::yield();
+  Await([&] { return f.compiler->calls() == 1; });
   f.service->EndSession(SessionId{1});
   EXPECT_EQ(alone.get().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(f.compiler->calls(), 0u);
@@ -205,9 +213,9 @@ TEST(CachingCompileServiceTest, WhatOnlyAnEndedSessionWaitsForIsGivenUp) {
 TEST(CachingCompileServiceTest, WhatAnotherSessionWaitsForGoesOn) {
   Fixture f;
   std::future<Result> first = f.Start("m", 1, 0, 1);
-  while (f.compiler->calls() < 1) std::this_thread::yield();
+  Await([&] { return f.compiler->calls() == 1; });
   std::future<Result> second = f.Start("m", 1, 0, 2);
-  while (!f.compiler->sessions().contains(SessionId{2})) std::this_thread::yield();
+  Await([&] { return f.compiler->sessions().contains(SessionId{2}); });
   f.service->EndSession(SessionId{1});
   EXPECT_EQ(first.get().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(f.compiler->calls(), 1u);
@@ -226,7 +234,7 @@ TEST(CachingCompileServiceTest, SessionsThatEndAtAnyTimeLeaveNothing) {
   f.service->EndSession(SessionId{300});
   for (std::future<Result>& result : results) EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(f.service->stats().in_progress, 0u);
-  while (f.compiler->calls() > 0) std::this_thread::yield();
+  Await([&] { return f.compiler->calls() == 0; });
 }
 
 TEST(CachingCompileServiceTest, TheEndAnswersEverybody) {

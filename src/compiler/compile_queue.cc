@@ -6,10 +6,22 @@
 
 namespace switchtower {
 
+CompileQueue::Turn& CompileQueue::TurnOf(SessionId session) {
+  auto [it, fresh] = turns_.try_emplace(session);
+  if (fresh) it->second.last = ++last_turn_;
+  return it->second;
+}
+
+void CompileQueue::Await(Turn& turn, uint64_t number) {
+  // Behind those that wait already: most clients have one program compiled after the other.
+  if (turn.waiting.empty() && turn.running == 0) turn.last = ++last_turn_;
+  turn.waiting.push_back(number);
+}
+
 void CompileQueue::Add(JobPtr job) {
   const uint64_t number = job->number;
   const SessionId session = job->request.session;
-  turns_[session].waiting.push_back(number);
+  Await(TurnOf(session), number);
   jobs_.emplace(number, Job{std::move(job), {session}});
 }
 
@@ -19,12 +31,19 @@ void CompileQueue::Join(uint64_t number, SessionId session) {
   Job& job = it->second;
   if (std::find(job.sessions.begin(), job.sessions.end(), session) != job.sessions.end()) return;
   job.sessions.push_back(session);
-  Turn& turn = turns_[session];
+  Turn& turn = TurnOf(session);
   if (job.running) {
     ++turn.running;
   } else {
-    turn.waiting.push_back(number);
+    Await(turn, number);
   }
+}
+
+size_t CompileQueue::startable() const {
+  if (running_ < compilers_) return waiting();
+  size_t idle_sessions = 0;
+  for (const auto& [session, turn] : turns_) idle_sessions += turn.running == 0 && !turn.waiting.empty() ? 1 : 0;
+  return std::min(idle_sessions, compilers_ + spare_ - running_);
 }
 
 CompileQueue::Turns::const_iterator CompileQueue::Next() const {

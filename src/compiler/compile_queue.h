@@ -1,8 +1,8 @@
 // Whose program is compiled next.
 //
-// Sessions take turns: the one with the fewest programs in compilers goes first, and of those the one whose last turn
-// is longest ago. One that has none in a compiler needn't wait until others' are done: spare compilers are for such
-// sessions, so that nobody's large programs hold up everybody's small ones.
+// Sessions take turns: the one with the fewest programs in compilers goes first, and of those the one that had its last
+// turn, or came with something to compile, longest ago. One that has none in a compiler needn't wait until others' are
+// done: spare compilers are for such sessions, so that nobody's large programs hold up everybody's small ones.
 //
 // Place:   compiler; used by CompilerClient. Pure: no clock, no thread.
 // Threads: the caller's lock.
@@ -41,8 +41,8 @@ class CompileQueue {
   void Join(uint64_t number, SessionId session);
   // The next to be compiled, running from now on; null if there is none, or no compiler for it.
   JobPtr Take();
-  // Is there one for Take?
-  bool HasNext() const { return Next() != turns_.end(); }
+  // How many Take might give one after the other, about; 0 if none.
+  size_t startable() const;
   // The end of a job that was taken.
   void Ended(const CompileJob& job) { Remove(job.number); }
   // Removes a job that still waits; false if it is running or has ended.
@@ -69,6 +69,8 @@ class CompileQueue {
   using Turns = std::map<SessionId, Turn>;
 
   Turns::const_iterator Next() const;
+  Turn& TurnOf(SessionId session);
+  void Await(Turn& turn, uint64_t number);
   void Remove(uint64_t number);
 
   const size_t compilers_;

@@ -59,7 +59,7 @@ TEST(CompileQueueTest, SpareCompilersAreForSessionsThatHaveNone) {
   for (uint64_t number : {11, 12, 13}) f.Add(number, 1);
   EXPECT_EQ(f.Take(), 11u);
   EXPECT_EQ(f.Take(), 12u);
-  EXPECT_FALSE(f.queue.HasNext());
+  EXPECT_EQ(f.queue.startable(), 0u);
   for (uint64_t number : {21, 22}) f.Add(number, 2);
   f.Add(31, 3);
   EXPECT_EQ(f.Take(), 21u);
@@ -89,7 +89,35 @@ TEST(CompileQueueTest, AJoinedJobComesUpWithTheFirstTurnOfBoth) {
   f.Add(21, 2);
   EXPECT_EQ(f.Take(), 0u);
   f.End(11);
-  EXPECT_EQ(f.Take(), 21u);  // who had nothing to compile in between comes first
+  EXPECT_EQ(f.Take(), 12u);
+}
+
+TEST(CompileQueueTest, SessionsThatCompileOneAfterTheOtherAllHaveTheirTurn) {
+  Fixture f(1, 0);
+  for (uint64_t session = 1; session <= 5; ++session) f.Add(10 * session, session);
+  std::string order;
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t number = f.Take();
+    order += std::to_string(number) + " ";
+    f.End(number);
+    f.Add(number + 1, number / 10);
+  }
+  EXPECT_EQ(order, "10 20 30 40 50 11 21 31 41 51 ");
+}
+
+TEST(CompileQueueTest, TellsHowManyMayStart) {
+  Fixture f(2, 2);
+  for (uint64_t number : {11, 12, 13, 14}) f.Add(number, 1);
+  EXPECT_EQ(f.queue.startable(), 4u);
+  f.Take();
+  f.Take();
+  EXPECT_EQ(f.queue.startable(), 0u);
+  for (uint64_t session : {2, 3, 4}) f.Add(10 * session, session);
+  EXPECT_EQ(f.queue.startable(), 2u);
+  f.Take();
+  EXPECT_EQ(f.queue.startable(), 1u);
+  f.Take();
+  EXPECT_EQ(f.queue.startable(), 0u);
 }
 
 TEST(CompileQueueTest, DropsWhatWaitsOnly) {

@@ -137,8 +137,10 @@ CompilerClient::Stats CompilerClient::stats() {
 }
 
 void CompilerClient::WakeSlot() {
+  const size_t startable = queue_.startable();
+  if (startable == 0) return;
   wake_.NotifyOne();
-  if (!queue_.HasNext() || static_cast<size_t>(idle_slots_) >= queue_.waiting() || live_slots_ >= max_slots_) return;
+  if (static_cast<size_t>(idle_slots_) >= startable || live_slots_ >= max_slots_) return;
   ++live_slots_;
   threads_.emplace_back([this] { RunSlot(); });
 }
@@ -150,20 +152,25 @@ void CompilerClient::RunSlot() {
   bool counted_idle = false;
   for (;;) {
     CompileQueue::JobPtr job;
+    std::unique_ptr<CompilerProcess> unneeded;  // ends without the lock, which sessions take
     {
       MutexLock lock(mutex_);
       if (child == nullptr && warm_ && stats_.children == 0) warm_up = true;
       const auto idle_since = std::chrono::steady_clock::now();
       if (!counted_idle) ++idle_slots_;
       counted_idle = false;
-      while (!stopping_ && !queue_.HasNext() && !warm_up) {
-        if (wake_.WaitFor(mutex_, options_.idle_timeout)) continue;
+      while (!stopping_ && queue_.startable() == 0 && !warm_up && unneeded == nullptr) {
+        wake_.WaitFor(mutex_, options_.idle_timeout);
         // The thread stays (it is joined by Stop), its process goes; one process is kept warm.
         const bool idle_long = std::chrono::steady_clock::now() - idle_since >= options_.idle_timeout;
         if (idle_long && child != nullptr && stats_.children > 1) {
           --stats_.children;
-          child.reset();
+          unneeded = std::move(child);
         }
+      }
+      if (unneeded != nullptr) {
+        counted_idle = true;
+        continue;
       }
       --idle_slots_;
       if (stopping_) {
@@ -174,8 +181,8 @@ void CompilerClient::RunSlot() {
       if (job != nullptr) {
         warm_up = false;
         ++stats_.running;
-        // Without one, for want of descriptors, the job runs to its end.
         job->given_up = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        WakeSlot();  // the next may start too
       }
     }
     const bool had_child = child != nullptr;
@@ -190,7 +197,9 @@ void CompilerClient::RunSlot() {
       }
       continue;
     }
-    auto result = RunJob(*job, child);
+    absl::StatusOr<std::shared_ptr<const CompiledProgram>> result =
+        absl::ResourceExhaustedError("the proxy has too many files open to compile a program");
+    if (job->given_up.valid()) result = RunJob(*job, child);
     {
       MutexLock lock(mutex_);
       queue_.Ended(*job);
@@ -200,6 +209,7 @@ void CompilerClient::RunSlot() {
       // Idle before the caller knows, so that its next program comes to this child and starts no other.
       ++idle_slots_;
       counted_idle = true;
+      WakeSlot();  // a program of several sessions has ended: each of them may have another that may start
     }
     job->done(result.ok() ? std::move(result) : AsCompileError(result.status()));
   }

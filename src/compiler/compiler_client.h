@@ -59,7 +59,7 @@ class CompilerClient : public ProgramCompiler {
   Stats stats() EXCLUDES(mutex_);
 
  private:
-  // For a job that may run now: wakes a slot, or starts one.
+  // Wakes a slot, or starts one, if a job may run now.
   void WakeSlot() REQUIRES(mutex_);
   void RunSlot() EXCLUDES(mutex_);
   absl::StatusOr<std::shared_ptr<const CompiledProgram>> RunJob(CompileJob& job,

@@ -39,6 +39,12 @@ std::future<Result> Start(CompilerClient& client, const std::string& module, uin
   return promise->get_future();
 }
 
+void AwaitRunning(CompilerClient& client, size_t count) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (client.stats().running != count && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  ASSERT_EQ(client.stats().running, count);
+}
+
 std::string Message(const Result& result) { return std::string(result.status().message()); }
 
 TEST(CompilerClientTest, CompilesAndKeepsTheChild) {
@@ -149,12 +155,27 @@ TEST(CompilerClientTest, ASessionIsntHeldUpByWhatOthersCompile) {
   EXPECT_EQ(client.Waiting(SessionId{2}), 0u);
 }
 
+// Two sessions wait behind one program that both want; at its end each may go on, in whatever is free.
+TEST(CompilerClientTest, TheEndOfASharedProgramStartsAllThatWaitedForIt) {
+  CompilerClient client(FakeOptions());
+  std::future<Result> other = Start(client, "hang", 9, 1);
+  std::future<Result> shared = Start(client, "hang", 1, 2);
+  AwaitRunning(client, 2);
+  client.Join(2, SessionId{2});
+  std::future<Result> first = Start(client, "hang", 1, 3);
+  std::future<Result> second = Start(client, "fine", 2, 4);
+  client.GiveUp(2);
+  EXPECT_EQ(shared.get().status().code(), absl::StatusCode::kCancelled);
+  ASSERT_EQ(second.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_TRUE(second.get().ok());
+}
+
 TEST(CompilerClientTest, WhatIsGivenUpMakesRoom) {
   CompilerClient::Options options = FakeOptions();
   options.max_children = 1;
   CompilerClient client(options);
   std::future<Result> running = Start(client, "hang", 1, 1);
-  while (client.stats().running == 0) std::this_thread::yield();
+  AwaitRunning(client, 1);
   std::future<Result> waiting = Start(client, "hang", 1, 2);
   std::future<Result> next = Start(client, "fine", 1, 3);
   client.GiveUp(2);

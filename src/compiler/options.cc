@@ -17,10 +17,9 @@ namespace switchtower {
 namespace {
 
 // Fields of xla.DebugOptions whose value is text, a list or a map, and that are passed on. All others of that
-// kind are paths, file patterns, or text for other tools' command lines.
-constexpr std::array<int, 14> kKeptTextOptions = {
-    30,   // xla_disable_hlo_passes
-    124,  // xla_enable_hlo_passes_only
+// kind are paths, file patterns, text for other tools' command lines, or choose XLA's passes, on some of which it
+// relies that programs stay inside their buffers (layout assignment, dynamic padding).
+constexpr std::array<int, 11> kKeptTextOptions = {
     258,  // xla_gpu_enable_command_buffer
     289,  // xla_gpu_disable_async_collectives
     333,  // xla_cpu_max_isa
@@ -31,7 +30,6 @@ constexpr std::array<int, 14> kKeptTextOptions = {
     442,  // xla_gpu_experimental_autotune_backends
     451,  // xla_gpu_execution_terminate_timeout
     468,  // xla_gpu_collectives_implementation
-    496,  // xla_run_hlo_passes_starting_from
     497,  // xla_gpu_enable_collectives_command_buffer_filter
 };
 
@@ -97,11 +95,12 @@ bool EndsWith(std::string_view text, std::string_view end) {
 // Options that the user named (`compiler_options=`) are checked by name; the plug-in checks the rest.
 absl::Status CheckOverrides(const xla::CompileOptionsProto& options) {
   for (const auto& [name, value] : options.env_option_overrides()) {
-    for (std::string_view end : {"_to", "_path", "_dir", "_file", "_filename", "_from", "_flags", "_extra_options"}) {
+    for (std::string_view end : {"_to", "_path", "_dir", "_file", "_filename", "_from", "_flags", "_extra_options",
+                                 "_hlo_passes", "_hlo_passes_only"}) {
       if (EndsWith(name, end)) {
         return absl::InvalidArgumentError(
             fmt::format("compiler option '{}' isn't allowed: it names files or command lines of the machine that "
-                        "compiles",
+                        "compiles, or chooses XLA's passes",
                         name));
       }
     }

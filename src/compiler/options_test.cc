@@ -91,18 +91,21 @@ TEST(OptionsTest, DropsFlagsThatTouchFilesAndKeepsTheRest) {
   flags.AddVarint(112, 1);                         // xla_dump_hlo_as_text
   flags.AddLengthDelimited(500, "-load=evil.so");  // xla_backend_extra_options
   flags.AddLengthDelimited(9999, "unknown");
-  flags.AddVarint(31, 2);               // xla_backend_optimization_level
-  flags.AddLengthDelimited(30, "dce");  // xla_disable_hlo_passes
+  flags.AddVarint(31, 2);                 // xla_backend_optimization_level
+  flags.AddLengthDelimited(30, "dce");    // xla_disable_hlo_passes
+  flags.AddLengthDelimited(333, "AVX2");  // xla_cpu_max_isa
   const auto client = ParseClientOptions(sent.SerializeAsString());
   ASSERT_TRUE(client.ok());
   xla::CompileOptionsProto kept = client->options;
   ASSERT_EQ(Flags(kept).field_count(), 2);
   EXPECT_EQ(Flags(kept).field(0).number(), 31);
-  EXPECT_EQ(Flags(kept).field(1).number(), 30);
+  EXPECT_EQ(Flags(kept).field(1).number(), 333);
 }
 
-TEST(OptionsTest, RefusesOverridesThatNameFiles) {
-  for (const char* name : {"xla_dump_to", "xla_gpu_ptx_file", "xla_gpu_cuda_data_dir", "xla_backend_extra_options"}) {
+TEST(OptionsTest, RefusesOverridesThatNameFilesOrPasses) {
+  for (const char* name :
+       {"xla_dump_to", "xla_gpu_ptx_file", "xla_gpu_cuda_data_dir", "xla_backend_extra_options",
+        "xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_run_hlo_passes_starting_from"}) {
     xla::CompileOptionsProto sent = TestOptions(1);
     (*sent.mutable_env_option_overrides())[name].set_string_field("x");
     const auto client = ParseClientOptions(sent.SerializeAsString());

@@ -1,5 +1,8 @@
 #include "hlo/native_bounds.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "hlo/element_type.h"
@@ -23,7 +26,8 @@ absl::Status CheckTopK(const xla::HloInstructionProto& call,
         absl::StrCat("TopK of ", operand.ToString(), " can't give ", values.ToString(), " and ", indices.ToString()));
   }
   const int64_t k = values.dims.back(), n = operand.dims.back();
-  if (k < 1 || k > n) return absl::InvalidArgumentError(absl::StrCat("TopK can't find ", k, " of ", n));
+  if (k < 1 || k > n || n > std::numeric_limits<int32_t>::max())
+    return absl::InvalidArgumentError(absl::StrCat("TopK can't find ", k, " of ", n));
   return absl::OkStatus();
 }
 

@@ -37,6 +37,9 @@ TEST(NativeBoundsTest, TopKThatWouldReachOutside) {
   for (int64_t k : {0, 17, 1 << 20}) {
     EXPECT_TRUE(refused(CheckCall(vector, ArrayShape(F32, {k}), ArrayShape(S32, {k})))) << k;
   }
+  const int64_t most = (int64_t{1} << 31) - 1;
+  EXPECT_TRUE(CheckCall(ArrayShape(F32, {most}), ArrayShape(F32, {4}), ArrayShape(S32, {4})).ok());
+  EXPECT_TRUE(refused(CheckCall(ArrayShape(F32, {most + 1}), ArrayShape(F32, {4}), ArrayShape(S32, {4}))));
   EXPECT_TRUE(refused(CheckCall(vector, ArrayShape(F32, {4}), ArrayShape(S32, {3}))));
   EXPECT_TRUE(refused(CheckCall(vector, ArrayShape(F32, {4}), ArrayShape(xla::S8, {4}))));
   EXPECT_TRUE(refused(CheckCall(vector, ArrayShape(F64, {4}), ArrayShape(S32, {4}))));

@@ -1,5 +1,6 @@
 #include "controller/sessions/controller_impl.h"
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <utility>
@@ -266,7 +267,9 @@ void ControllerImpl::GatherHomes(absl::AnyInvocable<void(Home&, HomeDone)> ask, 
                         compiler = options_.compiler](HomeSnapshot home) {
         home.slices = slices;
         home.opening = opening;
-        for (SessionSnapshot& session : home.sessions) session.compiles_waiting = compiler->Waiting(session.id);
+        for (SessionSnapshot& session : home.sessions) {
+          session.compiles_waiting = std::min<uint64_t>(compiler->Waiting(session.id), session.compiles);
+        }
         MutexLock lock(gather->mutex);
         gather->snapshot.homes.push_back(std::move(home));
       });
