@@ -353,14 +353,30 @@ TEST_F(ControllerTest, TheDoorIsToldWhenLaunchesEnd) {
   workers[0]->Emit(Watermark{launches[2].id});
   future.get();
   EXPECT_EQ(session->under_way(), 2u);
-  compiler.waiting = 3;
   const ControllerSnapshot snapshot = Settle();
   ASSERT_EQ(snapshot.homes.size(), 1u);
   EXPECT_EQ(snapshot.homes[0].launches, 5u);
   EXPECT_EQ(snapshot.homes[0].launches_in_flight, 2u);
   EXPECT_EQ(snapshot.homes[0].workers.size(), 2u);
   EXPECT_EQ(snapshot.homes[0].sessions[0].launches_sent, 5u);
-  EXPECT_EQ(snapshot.homes[0].sessions[0].compiles_waiting, 3u);
+}
+
+TEST_F(ControllerTest, TellsWhatIsCompiledAndHowMuchOfItWaits) {
+  StartAll();
+  EXPECT_EQ(Settle().homes[0].sessions[0].compiles, 0u);
+  EXPECT_EQ(Settle().homes[0].sessions[0].compiles_waiting, 0u);  // the compiler says 2, but it was asked later
+  std::vector<std::future<absl::Status>> ends;
+  for (int i = 1; i <= 3; ++i) {
+    auto end = std::make_shared<std::promise<absl::Status>>();
+    ends.push_back(end->get_future());
+    session->Compile("held", OptionsFor({0}), 0,
+                     [end](absl::StatusOr<CompileReply> reply) { end->set_value(reply.status()); });
+  }
+  const SessionSnapshot told = Settle().homes[0].sessions[0];
+  EXPECT_EQ(told.compiles, 3u);
+  EXPECT_EQ(told.compiles_waiting, 2u);
+  session->Close(absl::OkStatus());
+  for (auto& end : ends) EXPECT_EQ(end.get().code(), absl::StatusCode::kCancelled);
 }
 
 TEST(VirtualSlices, Words) {

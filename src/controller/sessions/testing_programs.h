@@ -1,7 +1,6 @@
 // Programs, shardings and host buffers for tests and measurements of the controller: no compiler, no client.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,11 +15,15 @@
 
 namespace switchtower {
 
-// Modules are the names of programs that the test registers.
+// Modules are the names of programs that the test registers; one named "held" waits until a session ends.
 class FakeCompileService : public CompileService {
  public:
   void Compile(CompileRequest request, Done done) override {
     MutexLock lock(mutex_);
+    if (request.module == "held") {
+      held_.push_back(std::move(done));
+      return;
+    }
     auto it = programs_.find(request.module);
     if (it == programs_.end()) {
       done(absl::InvalidArgumentError("no such program: " + request.module));
@@ -29,11 +32,15 @@ class FakeCompileService : public CompileService {
     }
   }
   void EndSession(SessionId session) override {
-    MutexLock lock(mutex_);
-    ended_.push_back(session);
+    std::vector<Done> held;
+    {
+      MutexLock lock(mutex_);
+      ended_.push_back(session);
+      held.swap(held_);
+    }
+    for (Done& done : held) done(absl::CancelledError("the session ended"));
   }
-  size_t Waiting(SessionId session) override { return waiting; }
-  std::atomic<size_t> waiting = 0;
+  size_t Waiting(SessionId session) override { return 2; }
   std::vector<SessionId> ended() {
     MutexLock lock(mutex_);
     return ended_;
@@ -47,6 +54,7 @@ class FakeCompileService : public CompileService {
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<const CompiledProgram>> programs_ GUARDED_BY(mutex_);
   std::vector<SessionId> ended_ GUARDED_BY(mutex_);
+  std::vector<Done> held_ GUARDED_BY(mutex_);
 };
 
 // A host buffer that is there in full.
