@@ -22,8 +22,8 @@
 
 namespace switchtower {
 
-// Counted up with each change of the file format, of compiler.proto's meaning, or of how programs are checked and lowered:
-// older entries are then never found.
+// Counted up with each change of the file format, of compiler.proto's meaning, or of how programs are checked and
+// lowered: older entries are then never found.
 inline constexpr uint32_t kProgramFormatVersion = 4;
 
 class ProgramCache {

@@ -38,10 +38,11 @@ absl::Status CheckCustomCall(const ModuleIndex& index, const xla::HloComputation
     return absl::InvalidArgumentError(absl::StrCat("custom call target ", target, " is reserved"));
   }
   if (IsHostCallback(instruction)) return HostCallbackOf(instruction).status();
-  if (target == kTopK) return CheckTopK(instruction, index.Operands(computation, instruction));
-  if (rules.custom_call_targets.contains(target)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("custom call target ", target, " (", instruction.name(), ") isn't available on the workers"));
+  if (!rules.custom_call_targets.contains(target)) {
+    return absl::UnimplementedError(
+        absl::StrCat("custom call target ", target, " (", instruction.name(), ") isn't available on the workers"));
+  }
+  return target == kTopK ? CheckTopK(instruction, index.Operands(computation, instruction)) : absl::OkStatus();
 }
 
 absl::Status CheckInstruction(const ModuleIndex& index, const xla::HloComputationProto& computation,

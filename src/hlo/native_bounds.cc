@@ -26,8 +26,9 @@ absl::Status CheckTopK(const xla::HloInstructionProto& call,
         absl::StrCat("TopK of ", operand.ToString(), " can't give ", values.ToString(), " and ", indices.ToString()));
   }
   const int64_t k = values.dims.back(), n = operand.dims.back();
-  if (k < 1 || k > n || n > std::numeric_limits<int32_t>::max())
+  if (k < 1 || k > n || n > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("TopK can't find ", k, " of ", n));
+  }
   return absl::OkStatus();
 }
 

@@ -151,8 +151,11 @@ TEST_F(EngineExecuteTest, RunsOneProgramOnEachDevice) {
 }
 
 TEST_F(EngineExecuteTest, LoadReportsBadBytes) {
-  EXPECT_FALSE(engine_->LoadProgram("garbage").ok());
-  EXPECT_FALSE(engine_->LoadProgram("").ok());
+  for (const char* broken : {"garbage", ""}) {
+    const absl::Status status = engine_->LoadProgram(broken).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.code(), absl::StatusCode::kInternal) << status;  // a lost slice's
+  }
 }
 
 TEST_F(EngineExecuteTest, WrongArgumentsAreAnErrorOfBoth) {
