@@ -59,9 +59,9 @@ class ClientSocketTest : public ::testing::Test {
     socket_ = std::make_shared<ClientSocket>(*loop_, UniqueFd(dup(connection_.server.get())));
     socket_->AddSession();
   }
-  // No ticks until Resume.
+  // No ticks until Resume. The loop may come to it when the test is over.
   void HoldLoop() {
-    loop_->Post([this] { resumed_.get_future().wait(); });
+    loop_->Post([resumed = resumed_.get_future().share()] { resumed.wait(); });
   }
   void Resume() { resumed_.set_value(); }
   // Some requests in each tick for so long.
