@@ -101,8 +101,7 @@ TEST(Connect, SaysThatNobodyListens) {
   const Address nobody = Address::Tcp("127.0.0.1", 1);  // a port that one had may be another's by now
   std::promise<absl::Status> result;
   loop->Post([&] {
-    Connect(*loop, nobody, milliseconds(5000),
-            [&](absl::StatusOr<UniqueFd> fd) { result.set_value(fd.status()); });
+    Connect(*loop, nobody, milliseconds(5000), [&](absl::StatusOr<UniqueFd> fd) { result.set_value(fd.status()); });
   });
   const absl::Status status = result.get_future().get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
